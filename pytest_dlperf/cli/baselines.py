@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-k", dest="pattern", metavar="PATTERN", help="only case ids that hold this"
     )
     accept.add_argument(
-        "--reason", default="", metavar="TEXT", help="why a changed level is accepted"
+        "--reason", default="", metavar="TEXT", help="why what did not pass is stored"
     )
     accept.add_argument(
         "--anchor",

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pytest_dlperf.cli.parser import add_json
 from pytest_dlperf.cli.stdout import json_text, say
@@ -20,14 +20,8 @@ from pytest_dlperf.measure.logs import problems, registry, rules, user_pattern
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place
+from pytest_dlperf.measure.logs.problems import ADVICE
 from pytest_dlperf.report import figures
-
-#: The options that mend a problem.
-_ADVICE: Final = {
-    "unknown-format": "; name it with --format, or say what a line is with --pattern",
-    "insufficient-data": " (--skip, --until)",
-    "unknown-scale": " (--batch_size_per_device, --world_size)",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -205,7 +199,7 @@ def _table(results: Sequence[LogResult], summary: Summary | None) -> str:
     ]
     for result in results:
         lines += [
-            f"{result.path}: {problem.code}: {problem.message}{_ADVICE.get(problem.code, '')}"
+            f"{result.path}: {problem.code}: {problem.message}{ADVICE.get(problem.code, '')}"
             for problem in result.problems
         ]
     if summary is not None:

@@ -26,6 +26,7 @@ from pytest_dlperf.flow.sides import (
     problems_of,
     read_side,
     read_sides,
+    unmeasured,
 )
 from pytest_dlperf.judge.log_verdict import LogSide
 from pytest_dlperf.report.schemas import FORMAT
@@ -100,6 +101,8 @@ def _verdict(
     current = ", ".join(arguments.current)
     if now is None:
         return Judgement(verdict=Verdict.NOT_RUN, reason=f"{current} does not have it")
+    if held := unmeasured({current: now, arguments.base: before}):
+        return held
     if before is None:
         return Judgement(verdict=Verdict.NO_BASELINE, reason=f"{arguments.base} does not have it")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Final
 
 from pytest_dlperf.core.layout import Layout
@@ -14,7 +15,15 @@ from pytest_dlperf.core.run import StoredScaling
 #: Reasons of sessions that observe mode stores and gate mode would have refused.
 OBSERVED_REGRESSED: Final = "observed: regressed"
 OBSERVED_KNOWN: Final = "observed: known"
-_SET_ASIDE: Final = frozenset({OBSERVED_REGRESSED, OBSERVED_KNOWN, "observed: improved"})
+_SET_ASIDE: Final = frozenset(
+    {
+        OBSERVED_REGRESSED,
+        OBSERVED_KNOWN,
+        "observed: improved",
+        "observed: inconclusive",
+        "observed: unsteady",
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,11 +71,21 @@ class Session:
 
     @property
     def is_set_aside(self) -> bool:
-        """Whether observe mode stored it as certainly slower or faster than its level.
+        """Whether observe mode stored it although it was not shown to be at its level.
 
         Such a session is used neither for the level nor for the noise.
         """
         return self.reason in _SET_ASIDE
+
+    @property
+    def identity(self) -> tuple[str, str, tuple[float, ...]]:
+        """What no two sessions of a case share: the time, the commit and the runs."""
+        return self.time, self.commit, self.runs
+
+    @property
+    def measured_at(self) -> datetime:
+        """``time`` as a point in time. Raises ``ValueError`` for what is none."""
+        return instant(self.time)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,6 +128,16 @@ class Baseline:
     def throughputs(self) -> tuple[float, ...]:
         """Throughput of every stored run."""
         return tuple(value for session in self.sessions for value in session.runs)
+
+
+def instant(text: str) -> datetime:
+    """Return the point in time that ``text`` names in ISO 8601, in UTC where it names no zone.
+
+    Raises ``ValueError`` for what is none.
+    """
+    # Python 3.10 does not read the Z
+    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
 
 
 def level_of(sessions: Iterable[Session]) -> tuple[Session, ...]:

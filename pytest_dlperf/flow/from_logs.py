@@ -118,7 +118,7 @@ def _of_outcome(outcome: Outcome) -> LogSide:
     assert measurement is not None
     return LogSide(
         name=outcome.case.id,
-        unit=outcome.case.unit,
+        unit=measurement.unit,
         sessions=(measurement.throughputs,),
         world_size=outcome.case.world_size,
         batch_size_per_device=outcome.case.batch_size_per_device,

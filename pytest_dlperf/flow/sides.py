@@ -11,14 +11,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import DecodeError, decode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome, results_from_json
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
+from pytest_dlperf.core.verdict import GOOD, Judgement, Rule, Verdict
 from pytest_dlperf.flow.from_logs import Training, numbers_of_side, side_of, side_of_logs
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.log_verdict import LogSide, judge_logs
@@ -26,8 +26,9 @@ from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place, key_of, name_of
-from pytest_dlperf.measure.logs.problems import implausible
+from pytest_dlperf.measure.logs.problems import ADVICE, implausible
 from pytest_dlperf.report.json_ import read_shards
+from pytest_dlperf.store.baseline.file_format import stored_twice
 from pytest_dlperf.store.baseline.stored_session import session_of
 
 _JSON_BYTES: Final = 64
@@ -63,11 +64,8 @@ def judge_sides(
     """Return the verdict on ``now`` against ``before``.
 
     By all rules if this tool measured both, else by their rates; with ``paired`` run by run.
-    Raises ``UsageError`` if runs cannot be paired.
+    Neither is ``unmeasured``. Raises ``UsageError`` if runs cannot be paired.
     """
-    for side, whose in ((now, "now"), (before, name)):
-        if isinstance(side, Outcome) and side.interrupted:
-            return Judgement(verdict=Verdict.NOT_RUN, reason=f"{whose}: {side.judgement.reason}")
     if paired:
         return judge_pairs(numbers_of_side(before, name), numbers_of_side(now, "now"), rule)
     if isinstance(before, Numbers) and isinstance(now, Numbers):
@@ -80,6 +78,30 @@ def judge_sides(
         baseline = before if isinstance(before, Baseline) else baseline_of(before)
         return judge(now.case, now.measurement, baseline, rule)
     return judge_logs(replace(side_of(before), name=name), side_of(now), rule)
+
+
+def unmeasured(sides: Mapping[str, Training | None]) -> Judgement | None:
+    """Return the verdict of the side whose numbers cannot be judged; None if all can.
+
+    ``sides`` by the names of their files. A case that ended in an error is one whatever it had
+    measured, and any other that was not measured keeps its verdict and reason.
+    """
+    kept = [(name, side) for name, side in sides.items() if _keeps_verdict(side)]
+    if not kept:
+        return None
+    errors = [one for one in kept if one[1].judgement.verdict is Verdict.ERROR]
+    name, side = (errors or kept)[0]
+    verdict = side.judgement.verdict
+    if verdict in GOOD or (side.interrupted and not errors):
+        verdict = Verdict.NOT_RUN
+    return Judgement(verdict=verdict, reason=f"{name}: {side.judgement.reason}")
+
+
+def _keeps_verdict(side: Training | None) -> TypeGuard[Outcome]:
+    if not isinstance(side, Outcome):
+        return False
+    is_error = side.judgement.verdict is Verdict.ERROR
+    return is_error or side.interrupted or side.measurement is None
 
 
 def pairs_of(
@@ -180,6 +202,8 @@ def _of_json(path: Path) -> dict[str, Training]:
             baseline = decode(Baseline, values)
         except DecodeError as error:
             raise UsageError(f"{path}: {error}") from error
+        if twice := next(stored_twice(baseline), ""):
+            raise UsageError(f"{path}: {twice}; remove one of the two")
         return {baseline.case_id: baseline}
     if {"verdict", "reason"} <= set(values) or "trainings" in values:
         raise UsageError(
@@ -192,17 +216,21 @@ def _of_json(path: Path) -> dict[str, Training]:
 
 
 def _measured(outcomes: Sequence[Outcome], named: str) -> dict[str, Training]:
-    measured: dict[str, Training] = {o.case.id: o for o in outcomes if o.measurement is not None}
-    if not measured:
-        raise UsageError(f"{named}: none of its {len(outcomes)} cases was measured")
-    return measured
+    """Return all cases; raise ``UsageError`` if none was measured, and none ended in an error."""
+    errors = [one for one in outcomes if one.judgement.verdict is Verdict.ERROR]
+    if not errors and all(one.measurement is None for one in outcomes):
+        whys = [f"; {o.case.id}: {o.judgement.verdict}: {o.judgement.reason}" for o in outcomes]
+        raise UsageError(
+            f"{named}: none of its {len(outcomes)} cases was measured{''.join(whys[:1])}"
+        )
+    return {one.case.id: one for one in outcomes}
 
 
 def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str, Training]:
     groups: defaultdict[str, list[LogResult]] = defaultdict(list)
     for result in results:
         if result.throughput is None:
-            problems = "; ".join(problem.message for problem in result.problems)
+            problems = "; ".join(p.message + ADVICE.get(p.code, "") for p in result.problems)
             raise UsageError(f"{result.path}: no throughput: {problems}")
         groups[key_of(result, named.root, named=not named.listed)].append(result)
     found = {key: side_of_logs(group, text) for key, group in groups.items()}
@@ -270,7 +298,7 @@ def baseline_of(outcome: Outcome) -> Baseline:
         case_id=outcome.case.id,
         machine_class=outcome.environment.machine_class if outcome.environment else "",
         suite=outcome.case.suite,
-        unit=outcome.case.unit,
+        unit=outcome.measurement.unit,
         sessions=(session_of(outcome, reason=""),),
         conditions=outcome.measurement.conditions,
     )

@@ -43,8 +43,8 @@ def with_common_shift(
     reason = (
         f"the first {len(so_far)} cases of this session on {node} regressed, all {about} within "
         "their intervals, and so may this one: that points to the machine rather than to each "
-        f"case, although the canary, which ran again, has not moved; {sentences.SIDE_BY_SIDE}, "
-        f"{sentences.AGAIN}"
+        f"case, although the canary, which ran again, has not moved; {sentences.SIDE_BY_SIDE}, or "
+        f"{sentences.AS_BEFORE}"
     )
     unknown = found.as_refused(Verdict.INCOMPARABLE)
     return Judgement(verdict=Verdict.INCOMPARABLE, reason=reason, throughput=unknown)

@@ -133,11 +133,7 @@ def apart_from_speed(case: Case, measurement: Measurement) -> frozenset[str]:
 def sentence(case: Case, name: str, found: Comparison, unit: str, *, is_paired: bool) -> str:
     """Return by how much a metric got worse, or why it is open."""
     remedy = "find what changed" + ("" if is_paired else f", or {sentences.ACCEPT_LEVEL}")
-    more = (
-        "allow more pairs with --dlperf-max-runs"
-        if is_paired
-        else "store more sessions with --update-baselines"
-    )
+    more = "allow more pairs with --dlperf-max-runs" if is_paired else sentences.SIDE_BY_SIDE
     gate = gate_of(next(one for one in case.metrics if one.name == name))
     sides = f"{shown(found.before, unit)} to {shown(found.now, unit)}"
     words = words_of(name)
@@ -203,7 +199,11 @@ def with_gates(
         judged = replace(judged, reason=f"{judged.reason}; {undecided}")
     if is_refused:
         return judged
-    words = _missing(case, measurement, found, is_paired=is_paired)
+    unstored = "no stored session has it"
+    if judged.verdict in GOOD:
+        unstored += ": store one with --update-baselines"
+    apart = "the other arm does not report it" if is_paired else unstored
+    words = _missing(case, measurement, found, apart)
     return replace(judged, reason=judged.reason + words)
 
 
@@ -221,18 +221,14 @@ def with_certain(
 
 
 def _missing(
-    case: Case, measurement: Measurement, found: Mapping[str, Comparison], *, is_paired: bool
+    case: Case, measurement: Measurement, found: Mapping[str, Comparison], apart: str
 ) -> str:
-    """Return which gated metrics were not compared, and why."""
+    """Return which gated metrics were not compared, and why; ``apart``: it was not before."""
     words = ""
     for gate in case.metrics:
         if gate.name in found:
             continue
-        why = (
-            "the other arm does not report it"
-            if is_paired
-            else "no stored session has it: store one with --update-baselines"
-        )
+        why = apart
         if not figures(gate, measurement):
             why = f"this run has none: it needs {METRICS[gate.name].needs}"
         words += f"; {words_of(gate.name)} is not judged, as {why}"

@@ -224,7 +224,7 @@ def _of_throughput(found: Comparison, rule: Rule, how: str, takes: str, *, slowe
     ``slower``: the slowdown is certain, even if the case passed. ``takes`` is ``_what_it_takes``.
     """
     percent = sentences.percent
-    tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
+    tolerance = percent(found.tolerance or 0.0)
     if found.verdict is Verdict.IMPROVED:
         return how
     if found.verdict is Verdict.PASSED:
@@ -234,16 +234,13 @@ def _of_throughput(found: Comparison, rule: Rule, how: str, takes: str, *, slowe
                 "lower --dlperf-tolerance if that is too much"
             )
         return (
-            f"{how}, certified within the tolerance of {tolerance}; a slowdown of {sees} would "
-            "have been detected"
+            f"{how}, certified within the tolerance of {tolerance}; a slowdown of "
+            f"{percent(found.sees or 0.0)} would have been detected"
         )
     if found.verdict is Verdict.REGRESSED:
         return f"{how}, certainly more than {percent(rule.min_effect)}; find what changed"
-    return (
-        f"{how}: neither certainly within the tolerance of {tolerance} nor certainly slower, as "
-        f"slowdowns below {sees} cannot be detected with this noise; {takes}, or allow more with "
-        "--dlperf-tolerance"
-    )
+    open_words = sentences.undecided(found, rule, "this noise")
+    return f"{how}: {open_words}; {takes}, or allow more with --dlperf-tolerance"
 
 
 def _what_it_takes(
@@ -267,8 +264,8 @@ def _window_is_open(found: Comparison, takes: str) -> str:
     return (
         f"{_window(found)}, which is not certainly within the tolerance of "
         f"{sentences.percent(found.tolerance or 0.0)}, as iterations stall more in some runs than "
-        f"in others, and slowdowns below {sentences.percent(found.sees or 0.0)} cannot be "
-        f"detected there; {takes}, or allow more with --dlperf-tolerance"
+        f"in others, and only a slowdown measured beyond {sentences.percent(found.sees or 0.0)} "
+        f"is certain there; {takes}, or allow more with --dlperf-tolerance"
     )
 
 

@@ -35,7 +35,8 @@ NO_BASELINE: Final = "no baseline to judge against; store this measurement with 
 def disturbed(measurement: Measurement) -> str:
     """Return why the measurement stayed disturbed, or nothing."""
     message = disturbers(measurement)
-    return message and f"{message}; {sentences.AGAIN}"
+    again = f"measure again when the machine is quiet, or {sentences.SIDE_BY_SIDE}"
+    return message and f"{message}; {again}"
 
 
 def disturbers(measurement: Measurement) -> str:
@@ -58,8 +59,8 @@ def differs(measurement: Measurement, baseline: Baseline) -> str:
     else:
         fields = ""
     return fields and (
-        f"the conditions are not those of the baseline ({fields}); restore them, or "
-        f"{sentences.ACCEPT_LEVEL}"
+        f"the conditions are not those of the baseline ({fields}); restore them, or, if they "
+        f"changed on purpose, {sentences.ACCEPT_LEVEL}"
     )
 
 
@@ -110,7 +111,7 @@ def machine_moved(shift: canary.Shift) -> str:
     what = f"node {shift.node}" if shift.node else "the machine"
     return (
         f"{what} itself is {change} than with the baseline (canary {shift.name}), so the case "
-        f"cannot be compared with it; {sentences.SIDE_BY_SIDE}, {sentences.AGAIN}"
+        f"cannot be compared with it; {sentences.SIDE_BY_SIDE}, or {sentences.AS_BEFORE}"
     )
 
 
@@ -121,7 +122,7 @@ def slower_as_measured(found: Comparison) -> str:
         "and it is within the tolerance only once the machine's speed is taken out "
         f"({sentences.change(found.machine_change or 0.0)} by fixed work between the steps): the "
         f"framework does that work too, so that a change of it would look like the machine's; "
-        f"{sentences.SIDE_BY_SIDE}, {sentences.AGAIN}"
+        f"{sentences.SIDE_BY_SIDE}, or {sentences.AS_BEFORE}"
     )
 
 

@@ -16,9 +16,7 @@ from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
 ACCEPT: Final = "--update-baselines --dlperf-reason=TEXT"
 ACCEPT_LEVEL: Final = f"accept the new level with {ACCEPT}"
 SIDE_BY_SIDE: Final = "compare two versions on this machine as it is with --dlperf-against=REF"
-AGAIN: Final = (
-    f"measure again when the machine is as before, or store this measurement anyway with {ACCEPT}"
-)
+AS_BEFORE: Final = "measure again when the machine is as before"
 
 
 def percent(share: float) -> str:
@@ -82,10 +80,7 @@ def _as_measured(found: Comparison) -> str:
 def what_it_takes(found: Comparison, runs: Sequence[RunSummary], protocol: Protocol) -> str:
     """Return how many further runs would decide what is open, and how long they would take."""
     if found.runs_needed is None:
-        return (
-            "no number of runs would decide it, more stored sessions would (--update-baselines), "
-            "or pairs (--dlperf-against)"
-        )
+        return f"no number of runs would decide it: {SIDE_BY_SIDE}"
     minutes = statistics.median(run.elapsed_s for run in runs) / 60
     more = found.runs_needed - len(runs)
     words = f"{more} more {'run' if more == 1 else 'runs'}"
@@ -125,9 +120,23 @@ def throughput(
         )
     noise = "this noise and one stored session" if found.provisional else "this noise"
     return (
-        f"{how}: neither certainly within the tolerance of {tolerance} nor certainly slower, as "
-        f"slowdowns below {sees} cannot be detected with {noise}; {takes}, or allow more with "
-        "--dlperf-tolerance"
+        f"{how}: {undecided(found, rule, noise)}; {takes}, or allow more with --dlperf-tolerance"
+    )
+
+
+def undecided(found: Comparison, rule: Rule, noise: str) -> str:
+    """Return why a change is neither certified nor an alarm; ``noise`` is what hides it."""
+    tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
+    words = (
+        f"neither certainly within the tolerance of {tolerance} nor certainly slower, as only a "
+        f"slowdown measured beyond {sees} is certain with {noise}"
+    )
+    if found.interval is None or found.interval[1] >= 0:
+        return words
+    alpha = percent(rule.alpha)
+    return (
+        f"{words} (the interval alone is not an alarm, as the suite's {alpha} of false alarms are "
+        "split over its cases, metrics and looks)"
     )
 
 
@@ -138,22 +147,18 @@ def slower_beside_others(
     return (
         f"{how_much(found, unit, against)}, certainly more than {percent(rule.min_effect)}, with "
         "and without the machine's speed, so that other programs do not explain it "
-        f"({disturbers}); find what changed, or {ACCEPT_LEVEL}"
+        f"({disturbers}); find what changed"
     )
 
 
 def certainty(found: Comparison, rule: Rule) -> str:
     """Return the words after ``how_much`` about numbers to which no run can be added."""
-    tolerance, sees = percent(found.tolerance or 0.0), percent(found.sees or 0.0)
     if found.verdict is Verdict.PASSED:
-        return f", certified within the tolerance of {tolerance}"
+        return f", certified within the tolerance of {percent(found.tolerance or 0.0)}"
     if found.verdict is Verdict.REGRESSED:
         return f", certainly more than {percent(rule.min_effect)}"
     if found.verdict is Verdict.INCONCLUSIVE:
-        return (
-            f": neither certainly within the tolerance of {tolerance} nor certainly slower; "
-            f"slowdowns below {sees} cannot be detected with this noise, and {_more(found)}"
-        )
+        return f": {undecided(found, rule, 'this noise')}; {_more(found)}"
     return ""
 
 
@@ -164,12 +169,12 @@ def _more(found: Comparison) -> str:
 
 
 def drifted(found: Comparison) -> str:
-    """Return the sentence of a case that left its anchor by small steps."""
+    """Return the sentence of a case that left its anchor, in one step or in many."""
     return (
         f"{change(found.change or 0.0)} than the anchor ({_rates(found, '')}; "
         f"{_interval(found)}{_as_measured(found)}), certainly beyond the tolerance of "
-        f"{percent(found.tolerance or 0.0)}, by small steps that passed one by one; find what "
-        "changed since, or accept this level with dlperf baselines accept --anchor"
+        f"{percent(found.tolerance or 0.0)}; find what changed since, or accept this level with "
+        "dlperf baselines accept --anchor"
     )
 
 
@@ -182,7 +187,7 @@ def new_node(node: str) -> str:
     """Return why only large changes can be detected on a node without stored sessions."""
     return (
         f"; no session of node {node} is stored, and nodes differ, so only larger changes can be "
-        "detected: store sessions of it with --update-baselines"
+        "detected until some are"
     )
 
 
@@ -240,6 +245,6 @@ def noisy(tolerance: float, rule: Rule) -> str:
     return (
         f"cannot detect changes below {percent(tolerance)}, above the "
         f"{percent(rule.tolerance_max)} that --dlperf-tolerance-max allows, because the stored "
-        f"runs vary too much; quiet the machine and store more sessions with {ACCEPT}, or set the "
-        "slowdown that you accept with --dlperf-tolerance"
+        f"runs vary too much; quiet the machine, {SIDE_BY_SIDE}, or set the slowdown that you "
+        "accept with --dlperf-tolerance"
     )

@@ -154,7 +154,7 @@ OPTIONS: Final = (
         },
     ),
     Option("baselines", "DIR", "folder of the baselines (baselines/ at rootdir)"),
-    Option("reason", "TEXT", "why a changed level is accepted", default=""),
+    Option("reason", "TEXT", "why what did not pass is stored", default=""),
     Option(
         "mode",
         "gate|observe",

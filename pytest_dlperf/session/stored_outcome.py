@@ -73,10 +73,13 @@ def store_baseline(outcome: Outcome, bench: Bench, settings: Settings, *, fails:
         fails = fails or not (settings.observe and is_refusal)
         return replace(outcome, judgement=replace(judgement, reason=reason), failed=fails)
     _keep_profile(outcome, bench, change.what)
+    # All else was accepted with a reason, set aside, or is the first session
+    fails = fails and judgement.verdict in GOOD
     reason = f"{judgement.reason}\n{change.text}"
     if judgement.verdict is Verdict.NO_BASELINE:
         judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text
-    return replace(outcome, judgement=replace(judgement, reason=reason), update=change.what)
+    judgement = replace(judgement, reason=reason)
+    return replace(outcome, judgement=judgement, update=change.what, failed=fails)
 
 
 def _keep_profile(outcome: Outcome, bench: Bench, what: str) -> None:

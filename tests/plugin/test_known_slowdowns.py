@@ -53,6 +53,8 @@ def test_a_known_slowdown_has_a_mark_of_its_own_until_its_day(suite: Suite) -> N
     result, outcomes = suite.outcomes()
     assert (result.ret, outcomes[ONE]["judgement"]["known"]) == (1, "gone")
     result.stdout.fnmatch_lines(["*remove known= from the marker*"])
+    result, outcomes = suite.outcomes("--update-baselines")
+    assert (result.ret, outcomes[ONE]["failed"], outcomes[ONE]["update"]) == (1, True, "appended")
 
 
 @pytest.mark.parametrize("option", ["--dlperf-list", "--dlperf-dry-run"])

@@ -73,6 +73,14 @@ def refusal(
     return ()
 
 
+#: What to type about a problem of a log that a command reads.
+ADVICE: Final = {
+    "unknown-format": "; name it with --format, or say what a line is with --pattern",
+    "insufficient-data": " (--skip, --until)",
+    "unknown-scale": " (--batch_size_per_device, --world_size)",
+}
+
+
 def _unknown_format(message: str) -> tuple[Problem, ...]:
     return (Problem(code="unknown-format", message=message),)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from pytest_dlperf.core.baseline import Baseline, Session
@@ -49,12 +49,18 @@ def source(baseline: Baseline) -> str:
     return f"{baseline.source.document}: {baseline.source.table}"
 
 
-def describe(before: Baseline | None, after: Baseline, what: str) -> str:
-    """Return the line that says what changed, such as ``created  tsm-...  35.52 samples/s``."""
-    now, session = level(after), after.sessions[-1]
+def describe(before: Baseline | None, after: Baseline, what: str, session: Session | None) -> str:
+    """Return the line that says what changed, such as ``created  tsm-...  35.52 samples/s``.
+
+    ``session`` is the one that was asked for, as ``after`` holds it; None where it does not.
+    """
     head, unit = f"{what:<9} {after.case_id}  ", f"{after.unit}/s"
+    if session is None:
+        newer = counted(len(after.level), "newer session")
+        return f"{head}this session is older than the {newer} that are kept, so it is not stored"
     if what == "unchanged":
         return f"{head}this session is stored already"
+    now = statistics.median(session.runs)
     if what == "replaced" and before is not None:
         was = level(before)
         change = f" ({now / was - 1:+.1%})".replace("%", " %")
@@ -67,8 +73,7 @@ def describe(before: Baseline | None, after: Baseline, what: str) -> str:
         return f"{head}{was_text} -> {figure(now)} {unit}{change}{because}"
     count = counted(len(session.runs), "run")
     if session.is_set_aside:
-        found = statistics.median(session.runs)
-        return f"{head}{figure(found)} {unit} ({count}; set aside as {session.reason!r})"
+        return f"{head}{figure(now)} {unit} ({count}; set aside as {session.reason!r})"
     if what == "appended":
         count += f", {counted(len(after.level), 'session')}"
     words = f"{head}{figure(now)} {unit} ({count})"
@@ -81,7 +86,7 @@ def describe(before: Baseline | None, after: Baseline, what: str) -> str:
 
 
 def _are_close(sessions: Sequence[Session]) -> bool:
-    times = [datetime.fromisoformat(one.time.replace("Z", "+00:00")) for one in sessions]
+    times = [one.measured_at for one in sessions]
     return max(times) - min(times) < _APART
 
 

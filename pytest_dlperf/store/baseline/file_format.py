@@ -10,10 +10,9 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 
-from pytest_dlperf.core.baseline import Baseline, Session
+from pytest_dlperf.core.baseline import Baseline, Session, instant
 from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.store.baseline.key import MEASURED, PUBLISHED, Key
@@ -41,6 +40,25 @@ def _problems(baseline: Baseline, key: Key) -> Iterator[str]:
     for i, level in enumerate(baseline.history):
         yield from _time(level.replaced, f"history[{i}].replaced", may_be_empty=False)
         yield from _sessions(level.sessions, f"history[{i}].sessions", published=published)
+    yield from stored_twice(baseline)
+
+
+def stored_twice(baseline: Baseline) -> Iterator[str]:
+    """Yield the field of each session that the file has twice, and where it is first.
+
+    A bad merge leaves one: it would count twice, and look like less noise.
+    """
+    places: dict[object, str] = {}
+    named = [("sessions", baseline.sessions)]
+    named += [(f"history[{i}].sessions", old.sessions) for i, old in enumerate(baseline.history)]
+    for where, sessions in named:
+        for i, session in enumerate(sessions):
+            if not session.time:
+                continue  # published numbers, which have none
+            field = f"{where}[{i}]"
+            first = places.setdefault(session.identity, field)
+            if first != field:
+                yield f"{field}: the session of {session.time} appears twice, see {first}"
 
 
 def _names(baseline: Baseline, key: Key) -> Iterator[str]:
@@ -160,8 +178,7 @@ def _time(text: str, where: str, *, may_be_empty: bool) -> Iterator[str]:
     if not text and may_be_empty:
         return
     try:
-        # Python 3.10 does not read the Z
-        datetime.fromisoformat(text.replace("Z", "+00:00"))
+        instant(text)
     except ValueError:
         yield f"{where}: {text!r} is not a time; write it as 2026-11-21T04:02:00Z"
 

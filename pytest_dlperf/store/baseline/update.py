@@ -6,11 +6,18 @@ for the same outcomes: every time is the outcome's, none is that of the clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pytest_dlperf.core.baseline import OBSERVED_KNOWN, Baseline, ReplacedLevel, Session
+from pytest_dlperf.core.baseline import (
+    OBSERVED_KNOWN,
+    Baseline,
+    ReplacedLevel,
+    Session,
+    instant,
+)
 from pytest_dlperf.core.errors import UpdateRefusedError
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.outcome import Outcome
@@ -20,11 +27,17 @@ from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.stored_session import session_of
 
 if TYPE_CHECKING:
-    JudgeAgain: TypeAlias = Callable[[Outcome, Baseline], Judgement]
+    JudgeAgain: TypeAlias = Callable[[Outcome, Baseline | None], Judgement]
 
 
 _NOT_MEASURED: Final = frozenset({Verdict.ERROR, Verdict.NOT_RUN})
-_NEED_REASON: Final = frozenset({Verdict.REGRESSED, Verdict.UNSTEADY, Verdict.INCOMPARABLE})
+#: Verdicts that show that a session belongs to the level, begins it, or is a better one: only
+#: these are stored without a reason.
+_SHOWN: Final = frozenset({Verdict.NO_BASELINE, Verdict.PASSED, Verdict.IMPROVED})
+_WHAT_DECIDES: Final = {
+    Verdict.INCONCLUSIVE: ", so nothing shows that this session is at its level: compare it with "
+    "the stored version by --dlperf-against=REF",
+}
 _ALWAYS: Final = "no reason overrides this"
 _GIVE_REASON: Final = (
     "if it is to be the baseline all the same, say why with --dlperf-reason=TEXT "
@@ -32,8 +45,10 @@ _GIVE_REASON: Final = (
 )
 
 
-#: Verdicts that observe mode stores beside the others, since it is to learn how often they come.
-OBSERVED: Final = frozenset({Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNSTEADY})
+#: Verdicts that observe mode sets aside, since it is to learn how often they come.
+OBSERVED: Final = frozenset(
+    {Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNSTEADY, Verdict.INCONCLUSIVE}
+)
 
 
 def refusal(
@@ -47,7 +62,7 @@ def refusal(
     """Return the sentence why ``outcome`` is not stored; None if it may be.
 
     ``protocol_window`` is the window that the case declares, ``dirty`` whether tracked files
-    outside the baselines are modified, ``observe`` whether nothing is gated.
+    outside the baselines are modified, ``observe`` whether what is not shown is set aside.
     """
     why = _never(outcome, protocol_window)
     if why:
@@ -100,8 +115,8 @@ def _never(outcome: Outcome, protocol_window: tuple[int, int]) -> str:
 
 def _doubt(outcome: Outcome, *, dirty: bool, observe: bool) -> str:
     verdict, measurement = outcome.judgement.verdict, outcome.measurement
-    if verdict in _NEED_REASON and not (observe and verdict in OBSERVED):
-        return f"the verdict is {verdict}"
+    if verdict not in _SHOWN and not (observe and verdict in OBSERVED):
+        return f"the verdict is {verdict}" + _WHAT_DECIDES.get(verdict, "")
     if outcome.judgement.by_readings:
         return "it passed although the machine moved or its steps drift"
     disturbed = [p for p in measurement.problems if p.code == "disturbed"] if measurement else []
@@ -117,6 +132,20 @@ def _doubt(outcome: Outcome, *, dirty: bool, observe: bool) -> str:
             "git does not say which commit was measured, or whether tracked files are modified "
             f"({outcome.checkout_problem})"
         )
+    return ""
+
+
+def _doubt_of_order(baseline: Baseline, outcome: Outcome) -> str:
+    """Return why older results that are stored later may be of another level, or nothing."""
+    measured_at, level = instant(outcome.time), baseline.level
+    if baseline.history and measured_at < instant(baseline.history[-1].replaced):
+        return (
+            "it was measured before the stored level replaced another, at "
+            f"{baseline.history[-1].replaced}"
+        )
+    newest = max(level, key=lambda one: one.measured_at)
+    if outcome.judgement.verdict in _NEW_LEVEL and measured_at < newest.measured_at:
+        return f"it would replace newer sessions, the last of {newest.time}"
     return ""
 
 
@@ -170,6 +199,7 @@ def write(
     _refuse(outcome, reason, observe=observe)
     measurement, machine_class = _measured(outcome)
     changed: list[tuple[Baseline | None, str]] = []
+    has_reason = bool(reason.strip())
 
     def change(before: Baseline | None) -> Baseline:
         held = None if before is None else _held(before, outcome)
@@ -181,21 +211,26 @@ def write(
             others = tuple(one for one in before.sessions if one is not held)
             before = replace(before, sessions=others)
         sentence = conditions_changed(before, measurement, outcome.case.id)
-        if sentence and not reason.strip():
+        if sentence and not has_reason:
             raise UpdateRefusedError(sentence)
         judged = outcome
-        if before is not None and before.sessions != outcome.baseline_sessions:
+        if (before.sessions if before else ()) != outcome.baseline_sessions:
             judged = replace(outcome, judgement=judge_again(outcome, before))
-            _refuse(judged, reason, observe=observe)
+        # Nothing can be set aside from a level that is not there
+        _refuse(judged, reason, observe=observe and before is not None)
+        older = _doubt_of_order(before, judged) if before is not None else ""
+        if older and not has_reason:
+            raise UpdateRefusedError(f"{outcome.case.id}: {older}; {_GIVE_REASON}")
         after, what = apply(before, judged, reason=reason, today=outcome.time, observe=observe)
-        if outcome.environment is not None and outcome.environment.packages:
+        if what != "unchanged" and outcome.environment and outcome.environment.packages:
             store.keep_packages(machine_class, outcome.environment.packages)
         changed.append((before, what))
         return with_anchor(after, outcome) if anchor else after
 
     after = store.update(machine_class, outcome.case.suite, outcome.case.id, change)
     before, what = changed[-1]
-    return Change(case_id=outcome.case.id, what=what, text=describe(before, after, what))
+    text = describe(before, after, what, _held(after, outcome))
+    return Change(case_id=outcome.case.id, what=what, text=text)
 
 
 def _refuse(outcome: Outcome, reason: str, *, observe: bool) -> None:
@@ -222,9 +257,10 @@ def apply(
     """Return the baseline with ``outcome`` in it, and ``created``, ``appended`` or ``replaced``.
 
     A changed level or changed conditions replace the sessions; the old ones go to the history,
-    dated ``today`` (ISO 8601). Else the session is appended, and the last ten stay. With
-    ``observe`` a level changes for a reason only, and what is slower or faster is set aside: the
-    last ten of those stay as well, and push no other out.
+    dated ``today`` (ISO 8601). Else the session takes its place by time, and the last ten stay;
+    ``unchanged`` if it is older than these. With ``observe`` a level changes for a reason only,
+    and what was not shown to be at it is set aside: the last ten of those stay as well, and push
+    no other out.
     """
     measurement, machine_class = _measured(outcome)
     verdict = outcome.judgement.verdict
@@ -256,7 +292,13 @@ def apply(
         )
         return replaced, "replaced"
     sessions = _kept((*baseline.sessions, session))
-    anchor = baseline.anchor or baseline.level[0]
+    if session not in sessions:
+        return baseline, "unchanged"
+    first = min(baseline.level, key=_measured_at)
+    anchor = baseline.anchor or first
+    is_first = not session.is_set_aside and session.measured_at < first.measured_at
+    if is_first and anchor.identity == first.identity:  # that of a release stays
+        anchor = session
     return replace(baseline, sessions=sessions, anchor=anchor), "appended"
 
 
@@ -269,20 +311,29 @@ def _observed(outcome: Outcome) -> str:
 
 
 def _kept(sessions: Sequence[Session]) -> tuple[Session, ...]:
-    """Return the last sessions of the level, and the last of those that are set aside."""
-    aside = [one for one in sessions if one.is_set_aside][-KEPT_SESSIONS:]
-    level = [one for one in sessions if not one.is_set_aside][-KEPT_SESSIONS:]
-    return tuple(one for one in sessions if one in (aside if one.is_set_aside else level))
+    """Return the last sessions of the level, and of those that are set aside, oldest first."""
+    by_time = sorted(sessions, key=_measured_at)
+    aside = [one for one in by_time if one.is_set_aside][-KEPT_SESSIONS:]
+    level = [one for one in by_time if not one.is_set_aside][-KEPT_SESSIONS:]
+    return tuple(one for one in by_time if one in (aside if one.is_set_aside else level))
+
+
+def _measured_at(session: Session) -> datetime:
+    return session.measured_at
 
 
 def with_anchor(baseline: Baseline, outcome: Outcome) -> Baseline:
-    """Return the baseline anchored at the session of ``outcome``, which must be stored in it."""
-    session = session_of(outcome, reason="")
-    stored = next(
-        (one for one in baseline.sessions if (one.time, one.runs) == (session.time, session.runs)),
-        None,
-    )
-    return baseline if stored is None else replace(baseline, anchor=stored)
+    """Return the baseline anchored at the session of ``outcome``.
+
+    Raises ``UpdateRefusedError`` if that is none of its level.
+    """
+    session = _same(baseline.level, outcome)
+    if session is None:
+        raise UpdateRefusedError(
+            f"{outcome.case.id}: the session of {outcome.time} is none of the stored level, so it "
+            "cannot be its anchor; leave --anchor out, or accept a session of the level"
+        )
+    return replace(baseline, anchor=session)
 
 
 def _measured(outcome: Outcome) -> tuple[Measurement, str]:
@@ -294,7 +345,11 @@ def _measured(outcome: Outcome) -> tuple[Measurement, str]:
 
 def _held(baseline: Baseline, outcome: Outcome) -> Session | None:
     """Return the session if it is stored already: twice, it would look like less noise."""
-    session = session_of(outcome, reason="")
     stored = [*baseline.sessions, *(one for old in baseline.history for one in old.sessions)]
-    same = (one for one in stored if (one.time, one.runs) == (session.time, session.runs))
-    return next(same, None)
+    return _same(stored, outcome)
+
+
+def _same(stored: Iterable[Session], outcome: Outcome) -> Session | None:
+    """Return which of the ``stored`` sessions is that of ``outcome``; None if none is."""
+    identity = session_of(outcome, reason="").identity
+    return next((one for one in stored if one.identity == identity), None)

@@ -222,6 +222,106 @@ def test_several_cases_of_results_are_a_results_file(
     assert judged(capsys, base, judged_file)[0] == 1
 
 
+def edit(path: Path, layout: str, **fields: object) -> None:
+    """Put ``fields`` into the outcome of a results file that has this layout."""
+    values = json.loads(path.read_text("utf-8"))
+    [one] = [o for o in values["outcomes"] if o["case"]["id"].endswith(layout)]
+    one |= fields
+    path.write_text(json.dumps(values), encoding="utf-8")
+
+
+def said(verdict: str, reason: str) -> dict[str, object]:
+    """Return a judgement as results files have it."""
+    return {"verdict": verdict, "reason": reason, "metrics": {}, "refused": False}
+
+
+BOTH = {"1n1g": 100.0, "1n8g": 700.0}
+
+
+@pytest.mark.parametrize("is_measured", [False, True])
+@pytest.mark.parametrize("crashed", ["base.json", "now.json"])
+@pytest.mark.parametrize("rates", [{"1n1g": 100.0}, BOTH], ids=["alone", "of-two"])
+def test_a_case_that_ended_in_an_error_stays_one(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    crashed: str,
+    rates: dict[str, float],
+    is_measured: bool,
+):
+    files = [results(tmp_path, name, rates) for name in ("base.json", "now.json")]
+    measured = {} if is_measured else {"measurement": None}
+    edit(tmp_path / crashed, "1n1g", judgement=said("error", "ValueError: boom"), **measured)
+    for more in ((), ("--paired",)):
+        code, values = judged(capsys, *files, *more)
+        [first, *others] = values.get("outcomes", [{"judgement": values}])
+        assert (code, first["judgement"]["verdict"]) == (1, "error")
+        assert first["judgement"]["reason"] == f"{tmp_path / crashed}: ValueError: boom"
+        assert [one["judgement"]["verdict"] for one in others] == ["passed"] * (len(rates) - 1)
+
+
+def test_an_error_that_the_base_knows_nothing_of_is_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    base, now = results(tmp_path, "base.json", {"1n1g": 1.0}), results(tmp_path, "now.json", BOTH)
+    edit(now, "1n8g", judgement=said("error", "ValueError: boom"), measurement=None)
+    code, values = judged(capsys, base, now)
+    assert code == 1
+    assert values["outcomes"][1]["judgement"]["verdict"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kept"),
+    [("not-run", "not-run"), ("inconclusive", "inconclusive"), ("passed", "not-run")],
+)
+@pytest.mark.parametrize("side", ["base.json", "now.json"])
+def test_a_case_that_was_not_measured_keeps_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], side: str, verdict: str, kept: str
+):
+    files = [results(tmp_path, name, BOTH) for name in ("base.json", "now.json")]
+    edit(tmp_path / side, "1n8g", judgement=said(verdict, "no GPUs here"), measurement=None)
+    code, values = judged(capsys, *files)
+    found = values["outcomes"][1]["judgement"]
+    assert (code, found["verdict"]) == (0, kept)
+    assert found["reason"] == f"{tmp_path / side}: no GPUs here"
+    assert judged(capsys, *files, "--strict")[0] == 1
+
+
+def test_where_nothing_was_measured_it_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    files = [results(tmp_path, name, {"1n1g": 100.0}) for name in ("base.json", "now.json")]
+    edit(files[1], "1n1g", judgement=said("not-run", "no GPUs here"), measurement=None)
+    assert main(["judge", *map(str, files)]) == 2
+    assert "none of its 1 cases was measured" in (text := capsys.readouterr().err)
+    assert "not-run: no GPUs here" in text
+
+
+def test_a_unit_that_was_not_declared_is_the_one_that_was_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    files = [results(tmp_path, name, {"1n1g": 100.0}) for name in ("base.json", "now.json")]
+    values = json.loads(files[0].read_text("utf-8"))
+    log = tmp_path / "now.log"
+    log.write_text("\n".join(plsc(i, 0.5) for i in range(0, 200, 10)))
+    for path in files:
+        edit(path, "1n1g", case={**values["outcomes"][0]["case"], "unit": ""})
+    for sides in (files, (files[0], files[0])):
+        _, found = judged(capsys, *sides)
+        assert found["verdict"] == "passed"
+    assert "unit" not in judged(capsys, files[0], log)[1]["reason"].partition("devices")[0]
+
+
+def test_a_baseline_with_a_session_twice_is_no_side(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    base = published(tmp_path, "tsm-paddle-amp-bs16-1n8g", 256.0, "images")
+    values = json.loads(base.read_text("utf-8"))
+    values["sessions"] = [{"runs": [256.0], "time": "2026-11-21T04:02:00Z"}] * 2
+    base.write_text(json.dumps(values), encoding="utf-8")
+    assert main(["judge", str(base), str(write(tmp_path, "now", 0.5))]) == 2
+    assert f"{base}: sessions[1]: the session of 2026" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("ended", ["base.json", "now.json"])
 def test_runs_of_a_session_that_was_ended_are_not_judged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], ended: str

@@ -66,7 +66,11 @@ def test_more_runs_of_the_same_spread_never_widen_the_interval(half, more, sd, p
 def test_reading_a_baseline_back_changes_no_verdict(tmp_path_factory, sessions) -> None:
     subject = case("1n2c")
     root: Path = tmp_path_factory.mktemp("baselines")
-    stored = baseline(*map(session, sessions), case_id=subject.id, suite=subject.suite)
+    stored = baseline(
+        *(replace(session(runs), commit=str(i)) for i, runs in enumerate(sessions)),
+        case_id=subject.id,
+        suite=subject.suite,
+    )
     stored = replace(stored, machine_class="2x-test")
     BaselineStore(root).write(stored)
     found = BaselineStore(root).find("2x-test", subject.suite, subject.id)

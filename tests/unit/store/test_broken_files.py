@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> BaselineStore:
                     replaced="2026-11-20T00:00:00Z",
                     reason="",
                     unit="samples",
-                    sessions=(session(),),
+                    sessions=(session(second=1),),
                 ),
             ),
             tolerance=0.03,
@@ -143,6 +143,23 @@ def test_a_file_edited_into_nonsense(store, where, value, message):
     inner[where[-1]] = value
     path_of(store).write_text(json.dumps(values), encoding="utf-8")
     assert error_of(store).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("where", "first"), [("sessions[1]", "sessions[0]"), ("history[0].sessions[1]", "sessions[0]")]
+)
+def test_a_session_that_appears_twice(store, where, first):
+    values = json.loads(path_of(store).read_text(encoding="utf-8"))
+    twin = {**values["sessions"][0], "reason": "of the other branch"}
+    of_level = values if where.startswith("sessions") else values["history"][0]
+    of_level["sessions"].append(twin)
+    path_of(store).write_text(json.dumps(values), encoding="utf-8")
+    says = f"{where}: the session of 2026-11-21T04:02:00Z appears twice, see {first};"
+    assert error_of(store).startswith(says)
+    # Sessions of one second on two hosts are two
+    twin["runs"] = [35.5, 35.26]
+    path_of(store).write_text(json.dumps(values), encoding="utf-8")
+    assert store.find(*PLACE) is not None
 
 
 @pytest.mark.parametrize("field", ["case_id", "unit", "sessions", "conditions"])

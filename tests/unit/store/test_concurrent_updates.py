@@ -30,7 +30,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 for i in range({UPDATES}):
     def add(before, mark=f"{{name}}{{i}}"):
-        return baseline(*(before.sessions if before else ()), session(reason=mark))
+        return baseline(*(before.sessions if before else ()), session(reason=mark, commit=mark))
 
     store.update(*PLACE, add)
 """

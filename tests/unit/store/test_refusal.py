@@ -11,6 +11,7 @@ from pytest_dlperf.core.errors import UpdateRefusedError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.store.baseline import update
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.update import conditions_changed, refusal
 from tests.helpers.baseline_builders import (
@@ -84,6 +85,7 @@ NEED_REASON: list[tuple[Outcome, str]] = [
     (outcome(verdict=Verdict.REGRESSED), "the verdict is regressed"),
     (outcome(verdict=Verdict.UNSTEADY), "the verdict is unsteady"),
     (outcome(verdict=Verdict.INCOMPARABLE), "the verdict is incomparable"),
+    (outcome(verdict=Verdict.INCONCLUSIVE), "the verdict is inconclusive"),
     (measured(problem="disturbed"), "it was so"),
     (by_readings(), "it passed although the machine moved or its steps drift"),
     (outcome(dirty=True), "tracked files outside the baselines folder are modified"),
@@ -107,10 +109,7 @@ def test_what_is_stored_with_a_reason_only(store, found, why):
     assert store.find(*PLACE).sessions[0].reason == "the new driver"
 
 
-@pytest.mark.parametrize(
-    "verdict",
-    [Verdict.PASSED, Verdict.IMPROVED, Verdict.INCONCLUSIVE, Verdict.NO_BASELINE],
-)
+@pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.IMPROVED, Verdict.NO_BASELINE])
 def test_what_needs_no_reason(store, verdict):
     found = outcome(verdict=verdict)
     assert refusal(found, reason="", dirty=False, protocol_window=WINDOW) is None
@@ -119,12 +118,23 @@ def test_what_needs_no_reason(store, verdict):
 
 def test_every_verdict_has_its_rule():
     ruled = {found.judgement.verdict for found, _ in NEVER + NEED_REASON}
-    free = {Verdict.IMPROVED, Verdict.INCONCLUSIVE, Verdict.NO_BASELINE}
+    free = {Verdict.IMPROVED, Verdict.NO_BASELINE}
     assert ruled | free == set(Verdict)
 
 
 def test_other_problems_than_a_disturbance_need_no_reason(store):
     assert write(store, measured(problem="drift"), reason="").what == "created"
+
+
+def test_observe_mode_begins_no_level_with_what_was_not_shown(store):
+    """There is none yet from which it could be set aside."""
+    for verdict in update.OBSERVED - {Verdict.IMPROVED}:
+        found = outcome(verdict=verdict)
+        with pytest.raises(UpdateRefusedError, match=f"the verdict is {verdict}"):
+            update.write(
+                store, found, reason="", judge_again=lambda o, _: o.judgement, observe=True
+            )
+    assert not list(store.all())
 
 
 def test_a_refused_update_leaves_the_stored_file(store):

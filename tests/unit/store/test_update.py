@@ -59,7 +59,7 @@ def test_a_new_case_is_created_with_what_was_measured(store):
     assert kept.loss_fall == 0.375
 
 
-@pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.INCONCLUSIVE, Verdict.NO_BASELINE])
+@pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.NO_BASELINE])
 def test_a_session_at_the_stored_level_is_appended(store, verdict):
     write(store, outcome(35.5), reason="")
     change = write(store, outcome(35.0, verdict=verdict, second=1), reason="")
@@ -125,6 +125,17 @@ def test_what_observe_mode_sets_aside_pushes_no_other_session_out(store):
     assert commands.list_rows(store)[0].throughput == 35.2
 
 
+@pytest.mark.parametrize("verdict", [Verdict.INCONCLUSIVE, Verdict.UNSTEADY])
+def test_what_observe_mode_could_not_decide_is_set_aside(store, verdict):
+    write(store, outcome(35.0), reason="")
+    level, open_one = stored(store).level, outcome(33.0, verdict=verdict, second=1)
+    assert observe(store, open_one).what == "appended"
+    assert stored(store).level == level
+    assert stored(store).sessions[1].reason == f"observed: {verdict}"
+    assert write(store, open_one, reason="the same code").what == "appended"
+    assert [one.runs for one in stored(store).level] == [(35.0,), (33.0,)]
+
+
 def test_what_was_set_aside_can_be_accepted_as_a_level(store):
     write(store, outcome(35.0), reason="")
     slow = outcome(30.0, verdict=Verdict.REGRESSED, second=1)
@@ -174,6 +185,64 @@ def test_a_release_can_be_made_the_anchor(store):
     assert len(stored(store).sessions) == 2
 
 
+@pytest.mark.parametrize("seconds", [(4, 1, 3, 2, 0, 5), (0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0)])
+def test_sessions_are_in_the_order_in_which_they_were_measured(store, seconds):
+    for second in seconds:
+        change = write(store, outcome(35.0 + second, second=second), reason="")
+        assert f"  {35 + second} samples/s (1 run" in change.text
+    found = stored(store)
+    assert [one.runs for one in found.sessions] == [(35.0 + second,) for second in range(6)]
+    assert found.anchor == found.sessions[0]
+    assert commands.list_rows(store)[0].throughput == 40.0
+
+
+def test_the_ten_that_stay_are_the_newest(store):
+    for second in (*range(5, 14), 2, 14):
+        assert write(store, outcome(35.0, second=second), reason="").what != "unchanged"
+    before = stored(store)
+    assert [int(one.time[-3:-1]) for one in before.sessions] == list(range(5, 15))
+    change = write(store, outcome(35.0, second=4), reason="")
+    assert (change.what, change.refused) == ("unchanged", False)
+    assert "older than the 10 newer sessions that are kept" in change.text
+    assert stored(store) == before
+
+
+def test_a_release_stays_the_anchor_whatever_is_older(store):
+    write(store, outcome(35.0, second=3), reason="")
+    release = outcome(34.8, second=5)
+    update.write(store, release, reason="", judge_again=lambda o, _: o.judgement, anchor=True)
+    write(store, outcome(35.1, second=1), reason="")
+    assert [int(one.time[-3:-1]) for one in stored(store).sessions] == [1, 3, 5]
+    assert stored(store).anchor == stored(store).sessions[2]
+
+
+def test_a_session_of_no_stored_level_cannot_be_its_anchor(store):
+    write(store, outcome(30.0), reason="")
+    write(store, outcome(40.0, verdict=Verdict.IMPROVED, second=1), reason="")
+    before = stored(store)
+    with pytest.raises(UpdateRefusedError, match="cannot be its anchor"):
+        update.write(
+            store, outcome(30.0), reason="", judge_again=lambda o, _: o.judgement, anchor=True
+        )
+    assert stored(store) == before
+
+
+def test_older_results_replace_no_newer_level_without_a_reason(store):
+    write(store, outcome(35.0, second=5), reason="")
+    faster = outcome(45.0, verdict=Verdict.IMPROVED, second=3)
+    with pytest.raises(UpdateRefusedError, match=r"replace newer sessions.*reason=TEXT"):
+        write(store, faster, reason="")
+    assert write(store, faster, reason="the older one, indeed").what == "replaced"
+
+
+def test_results_of_before_the_level_changed_are_none_of_it_without_a_reason(store):
+    write(store, outcome(45.0), reason="")
+    write(store, outcome(35.0, verdict=Verdict.REGRESSED, second=5), reason="a larger head")
+    with pytest.raises(UpdateRefusedError, match="before the stored level replaced another"):
+        write(store, outcome(35.5, second=3), reason="")
+    assert len(stored(store).sessions) == 1
+
+
 def test_a_file_of_before_there_were_anchors_gets_the_oldest_session_that_is_left(store):
     write(store, outcome(35.0), reason="")
     store.write(replace(stored(store), anchor=None))
@@ -189,11 +258,13 @@ def test_levels_pile_up_in_the_order_in_which_they_were_left(store):
     assert [level.reason for level in stored(store).history] == ["", "fused"]
 
 
-def test_an_unsteady_session_is_appended_and_keeps_its_reason(store):
+@pytest.mark.parametrize("verdict", [Verdict.UNSTEADY, Verdict.INCONCLUSIVE])
+def test_an_open_session_is_appended_with_its_reason_only(store, verdict):
     write(store, outcome(35.5), reason="")
-    change = write(
-        store, outcome(35.0, verdict=Verdict.UNSTEADY, second=1), reason="as steady as it gets"
-    )
+    found = outcome(35.0, verdict=verdict, second=1)
+    with pytest.raises(UpdateRefusedError, match=f"the verdict is {verdict}"):
+        write(store, found, reason="")
+    change = write(store, found, reason="as steady as it gets")
     assert change.what == "appended"
     assert [s.reason for s in stored(store).sessions] == ["", "as steady as it gets"]
 
@@ -312,6 +383,11 @@ def test_what_was_judged_against_another_level_is_judged_again(store):
     with pytest.raises(UpdateRefusedError, match="the verdict is regressed"):
         update.write(store, stale, reason="", judge_again=judge_again)
     assert stored(store) == before
+    gone = replace(stale, baseline_sessions=(session(1.0),))
+    other = BaselineStore(store.root / "none")
+    with pytest.raises(UpdateRefusedError, match="the verdict is regressed"):
+        update.write(other, gone, reason="", judge_again=judge_again)
+    assert asked.pop() is None
     fresh = replace(stale, baseline_sessions=before.sessions)
     assert update.write(store, fresh, reason="", judge_again=judge_again).what == "appended"
     assert asked == [before]

@@ -1,0 +1,86 @@
+"""What was not shown is never advised to be stored: the sentence names what decides instead."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
+from pytest_dlperf.judge import judge, sentences
+from pytest_dlperf.judge.common_shift import with_common_shift
+from tests.helpers.judge_builders import around, baseline, case, measurement, session
+
+GPU = case("1n2g")
+FIVE = baseline(*(session(around(level)) for level in (99.5, 99.8, 100, 100.2, 100.5)))
+ONE = baseline(session(around(100)))
+NOISY = baseline(*(session(around(level, 0.2)) for level in (70, 100, 140)))
+QUICK = baseline(session(around(100), canary={"matmul": 50.0}))
+RULE = Rule(family=24)
+TIGHT = replace(RULE, tolerance=0.02)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "rule", "verdict"),
+    [
+        (FIVE, measurement(around(97.4)), RULE, Verdict.INCONCLUSIVE),
+        (ONE, measurement(around(97.4)), TIGHT, Verdict.INCONCLUSIVE),
+        (FIVE, measurement(around(90), problem="disturbed"), RULE, Verdict.INCOMPARABLE),
+        (None, measurement(around(90), problem="disturbed"), RULE, Verdict.INCOMPARABLE),
+        (QUICK, measurement(around(85), canary={"matmul": 42.5}), RULE, Verdict.INCOMPARABLE),
+        (NOISY, measurement(around(100, 0.2)), RULE, Verdict.UNSTEADY),
+    ],
+    ids=["open", "open-one-session", "disturbed", "disturbed-at-first", "machine", "noisy"],
+)
+def test_the_remedy_is_a_comparison_side_by_side(
+    before: Baseline | None, now: Measurement, rule: Rule, verdict: Verdict
+) -> None:
+    judged = judge(GPU, now, before, rule)
+    assert judged.verdict is verdict
+    assert "--dlperf-against=REF" in judged.reason
+    assert "--update-baselines" not in judged.reason
+    assert "as before" not in judged.reason or before is not None
+
+
+def test_cases_that_are_all_slower_alike_are_not_advised_to_be_stored() -> None:
+    now = measurement(around(80))
+    judged = judge(GPU, now, FIVE, RULE)
+    assert judged.verdict is Verdict.REGRESSED
+    shared = with_common_shift(judged, [judged.throughput] * 2, "n1")
+    assert shared.verdict is Verdict.INCOMPARABLE
+    assert "--dlperf-against=REF" in shared.reason
+    assert "--update-baselines" not in shared.reason
+
+
+def test_an_interval_without_zero_is_said_to_be_no_alarm_where_it_is_none() -> None:
+    judged = judge(GPU, measurement(around(97.4)), FIVE, RULE)
+    found = judged.throughput
+    assert found.interval is not None
+    assert found.interval[1] < 0
+    assert "the interval alone is not an alarm" in judged.reason
+    wide = sentences.undecided(Comparison(interval=(-0.03, 0.01)), RULE, "this noise")
+    assert "alarm" not in wide
+
+
+def test_the_smallest_slowdown_that_is_certain_is_one_of_what_is_measured() -> None:
+    """A change a little below it and one a little beyond it have the two verdicts."""
+    [sees] = {
+        found[1]
+        for level in (97.4, 97.5)
+        if (found := re.search(r"beyond ([\d.]+) %", judged_at(level)))
+    }
+    edge = 1 - float(sees) / 100
+    assert "certainly more than" in judged_at(100 * edge - 0.2)
+    assert "neither certainly" in judged_at(100 * edge + 0.2)
+
+
+def judged_at(level: float) -> str:
+    return judge(GPU, measurement(around(level)), FIVE, RULE).reason
+
+
+def test_one_step_below_the_anchor_is_not_called_many() -> None:
+    found = Comparison(now=93.0, before=100.0, change=-0.07, interval=(-0.09, -0.06))
+    assert "step" not in sentences.drifted(replace(found, tolerance=0.03))
