@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pytest_dlperf.cases.selection import CaseRequest, select
 from pytest_dlperf.cli import extract as extract_command
+from pytest_dlperf.cli.advice import in_words_of
 from pytest_dlperf.cli.parser import add_json, add_shares, add_workdir
 from pytest_dlperf.cli.pytest_root import root_of
 from pytest_dlperf.cli.stdout import say, say_error, say_json
@@ -126,7 +127,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(results_to_json([outcome]))
     else:
-        say(f"{outcome.judgement.verdict}: {_sentence(outcome, now)}")
+        say(f"{outcome.judgement.verdict}: {in_words_of(arguments, _sentence(outcome, now))}")
     failing = set(Verdict) - GOOD if arguments.strict else BAD
     unaffected = outcome.against is not None and outcome.against.unaffected
     return 1 if outcome.judgement.verdict in failing and not unaffected else 0
@@ -137,7 +138,7 @@ def _arm(text: str, what: str) -> Arm:
 
 
 def _sentence(outcome: Outcome, now: Arm) -> str:
-    reason = outcome.judgement.reason.replace("--dlperf-", "--")
+    reason = outcome.judgement.reason
     return f"{now.name}: {reason}" if outcome.measurement is not None else reason
 
 
@@ -267,7 +268,7 @@ class _Lines:
 
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Print what a run measured."""
-        disturbed = f"; does not count: {run.disturbed}" if run.disturbed else ""
+        disturbed = f"; does not count: {run.disturbed_in_brief}" if run.disturbed else ""
         unit = known_unit(case)
         self._print(f"{case.id} run {self._of}: {run.throughput:.4g} {unit}/s{disturbed}")
 

@@ -17,6 +17,7 @@ from pytest_dlperf.cases.possible import (
     framework_version,
     legacy_keras,
 )
+from pytest_dlperf.cli.advice import in_words_of
 from pytest_dlperf.cli.parser import add_json
 from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.cli.versions import Versions, installed_versions, words
@@ -104,7 +105,9 @@ def _doctor(arguments: argparse.Namespace) -> int:
     here, on_hosts = examine(), None
     if arguments.hosts:
         on_hosts = examine_hosts(arguments.hosts, ssh=arguments.ssh, python=arguments.python)
-        here["problems"] += on_hosts["hosts_problems"]
+        told = [in_words_of(arguments, problem) for problem in on_hosts["hosts_problems"]]
+        on_hosts["hosts_problems"] = told
+        here["problems"] += told
     if arguments.json:
         say_json(here if on_hosts is None else Report(**here, **on_hosts))
     else:

@@ -20,7 +20,6 @@ from pytest_dlperf.measure.logs import problems, registry, rules, user_pattern
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place
-from pytest_dlperf.measure.logs.problems import ADVICE
 from pytest_dlperf.report import figures
 
 
@@ -199,7 +198,7 @@ def _table(results: Sequence[LogResult], summary: Summary | None) -> str:
     ]
     for result in results:
         lines += [
-            f"{result.path}: {problem.code}: {problem.message}{ADVICE.get(problem.code, '')}"
+            f"{result.path}: {problem.code}: {problems.with_remedy(problem)}"
             for problem in result.problems
         ]
     if summary is not None:

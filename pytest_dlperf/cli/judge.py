@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_dlperf.cli import extract as extract_command
+from pytest_dlperf.cli.advice import in_words_of
 from pytest_dlperf.cli.parser import add_json, add_shares
 from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.baseline import Baseline, Session
@@ -29,6 +30,7 @@ from pytest_dlperf.flow.sides import (
     unmeasured,
 )
 from pytest_dlperf.judge.log_verdict import LogSide
+from pytest_dlperf.measure.logs.problems import with_remedy
 from pytest_dlperf.report.schemas import FORMAT
 
 
@@ -70,14 +72,16 @@ def _judge(arguments: argparse.Namespace) -> int:
     options = extract_command.parse_options(arguments)
     before = read_side(arguments.base, options)
     pairs, alone = pairs_of(before, read_sides(arguments.current, options))
-    found = {key: _verdict(*pair, rule, arguments) for key, pair in pairs.items()}
+    found = {
+        key: _worded(_verdict(*pair, rule, arguments), arguments) for key, pair in pairs.items()
+    }
     if arguments.json:
         say_json(judged_to_json(pairs, found, alone=alone))
     else:
         for key, one in found.items():
             say(f"{key}: {_mark(one)}\n  {one.reason}")
             for side, problem in problems_of(*pairs[key]):
-                say(f"  {side}: {problem.code}: {problem.message}")
+                say(f"  {side}: {problem.code}: {with_remedy(problem)}")
     failing = set(Verdict) - GOOD if arguments.strict else BAD
     return 1 if any(one.verdict in failing for one in found.values()) else 0
 
@@ -116,6 +120,10 @@ def _verdict(
         same = f"{judgement.reason}; both sides are the same file"
         return replace(judgement, reason=same)
     return judgement
+
+
+def _worded(judgement: Judgement, arguments: argparse.Namespace) -> Judgement:
+    return replace(judgement, reason=in_words_of(arguments, judgement.reason))
 
 
 def _mark(judgement: Judgement) -> str:

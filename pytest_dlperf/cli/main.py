@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
+from pytest_dlperf.cli.advice import in_words_of
 from pytest_dlperf.cli.parser import USAGE, Command, add_actions
 from pytest_dlperf.cli.stdout import escaped, say_error
 from pytest_dlperf.cli.versions import ShowVersion
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             code = arguments.run(arguments)
         except DlperfError as error:
-            say_error(f"dlperf: {error}")
+            say_error(f"dlperf: {in_words_of(arguments, str(error))}")
             code = arguments.code_of_usage
         # Python would print it past what is escaped, and end with 1, as a failed verdict does
         except Exception:  # noqa: BLE001

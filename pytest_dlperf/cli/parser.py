@@ -39,6 +39,8 @@ class Command(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the words of the command, once its arguments are known."""
         self.load()
+        # Of a command with actions it is the action's that stay
+        self.set_defaults(own_options=frozenset(self._option_string_actions))
         return super().parse_known_args(args, namespace)
 
 

@@ -319,6 +319,11 @@ class RunSummary:
     scaling: Scaling | None = None
 
     @property
+    def disturbed_in_brief(self) -> str:
+        """Why this run does not count, without the time that it took; empty if it does."""
+        return self.disturbed.partition(" while ")[0]
+
+    @property
     def loss_fall(self) -> float | None:
         """The share by which the loss fell, median over ranks; below 0: it rose; None: unknown."""
         falls = [

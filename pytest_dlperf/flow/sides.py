@@ -26,7 +26,7 @@ from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place, key_of, name_of
-from pytest_dlperf.measure.logs.problems import ADVICE, implausible
+from pytest_dlperf.measure.logs.problems import implausible, with_remedy
 from pytest_dlperf.report.json_ import read_shards
 from pytest_dlperf.store.baseline.file_format import stored_twice
 from pytest_dlperf.store.baseline.stored_session import session_of
@@ -230,7 +230,7 @@ def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str
     groups: defaultdict[str, list[LogResult]] = defaultdict(list)
     for result in results:
         if result.throughput is None:
-            problems = "; ".join(p.message + ADVICE.get(p.code, "") for p in result.problems)
+            problems = "; ".join(map(with_remedy, result.problems))
             raise UsageError(f"{result.path}: no throughput: {problems}")
         groups[key_of(result, named.root, named=not named.listed)].append(result)
     found = {key: side_of_logs(group, text) for key, group in groups.items()}

@@ -265,6 +265,7 @@ def _of_node(
     own_s = math.fsum(window.own_s for window in windows) + sum(launchers_s.values())
     stolen_s = longest.stolen_s
     others_s = max(0.0, longest.busy_s - own_s) + stolen_s
+    host = f"host {node}"
     had_s = longest.seconds * longest.cores
     bound = _SHARE
     if on_gpus:
@@ -273,11 +274,11 @@ def _of_node(
     during = f"while the {longest.seconds:.1f} s were measured"
     if shares["steal"] > _STEAL and stolen_s > _LEAST_S:
         return shares, (
-            f"the hypervisor gave {stolen_s:.1f} CPU s of {node} ({shares['steal']:.0%} of it) to "
+            f"the hypervisor gave {stolen_s:.1f} CPU s of {host} ({shares['steal']:.0%} of it) to "
             f"other guests {during}"
         )
     if shares["others"] > bound and others_s > _LEAST_S:
         return shares, (
-            f"others used {others_s:.1f} CPU s of {node} ({shares['others']:.0%} of it) {during}"
+            f"others used {others_s:.1f} CPU s of {host} ({shares['others']:.0%} of it) {during}"
         )
     return shares, ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -161,11 +161,19 @@ _LISTED: Final = 40
 _NAMED: Final = 10
 
 
-def render(outcomes: Sequence[Outcome], *, width: int, verbosity: int = 0) -> list[Line]:
+def render(
+    outcomes: Sequence[Outcome],
+    *,
+    width: int,
+    verbosity: int = 0,
+    told: Collection[str] = frozenset(),
+) -> list[Line]:
     """Return the lines of the summary: table, sentences, how to reproduce, what is NOT JUDGED.
 
-    ``width`` is that of the terminal; ``verbosity`` is pytest's: below 0 there is one line, and
-    one for each sentence of what is not judged; above 0 nothing is left out.
+    ``told`` are the ids of cases that were not judged and whose sentence pytest has printed, as
+    that of a failed test. ``width`` is that of the terminal; ``verbosity`` is pytest's: below 0
+    there is one line, and one for each sentence of what is not judged; above 0 nothing is left
+    out.
     """
     if verbosity < 0:
         return [Line(headline(outcomes)), *_not_judged(outcomes)]
@@ -174,10 +182,15 @@ def render(outcomes: Sequence[Outcome], *, width: int, verbosity: int = 0) -> li
     lines = table(shown, width, verbose=verbose) if shown else []
     if len(shown) < len(outcomes):
         lines.append(Line(_left_out(outcomes, shown)))
-    lines += _sentences(shown, _of(_NAMED, verbose=verbose))
+    lines += _sentences(shown, _of(_NAMED, verbose=verbose), told)
     lines += [Line(text) for text in explanation.terminal_lines(shown, verbose=verbose)]
     most = _of(_LISTED, verbose=verbose)
-    notes = [f"note: {o.case.id}: {p.message}" for o in outcomes for p in _problems(o)]
+    notes = [
+        f"note: {o.case.id}: {p.message}"
+        for o in outcomes
+        for p in _problems(o)
+        if p.message not in o.judgement.reason or o.judgement.verdict is Verdict.PASSED
+    ]
     published = [o for o in outcomes if o.published and o.measurement is not None]
     published_lines = [f"published: {o.case.id}: {_published(o)}" for o in published]
     measured = [f"metrics: {o.case.id}: {line}" for o in outcomes if (line := metrics_line(o))]
@@ -278,12 +291,18 @@ def _problems(outcome: Outcome) -> Sequence[Problem]:
     return (*found, *(replace(p, message=f"{name}: {p.message}") for p in other.problems))
 
 
-def _sentences(outcomes: Sequence[Outcome], most: int | None) -> list[Line]:
+#: In place of a sentence that stands above.
+_TOLD: Final = "as its failure above says"
+
+
+def _sentences(outcomes: Sequence[Outcome], most: int | None, told: Collection[str]) -> list[Line]:
     lines = []
     for (verdict, reason), alike in by_sentence(outcomes).items():
         lines += [Line(""), *(Line(f"{outcome.case.id}: {verdict}") for outcome in alike[:most])]
         lines += _more(alike, most)
-        lines += [Line(f"  {line}") for line in printable(reason).splitlines()]
+        is_told = verdict in NOT_JUDGED and all(outcome.case.id in told for outcome in alike)
+        text = _TOLD if is_told else printable(reason)
+        lines += [Line(f"  {line}") for line in text.splitlines()]
         failed = [outcome for outcome in alike if outcome.failed and outcome.command]
         lines += [Line(f"  reproduce: {outcome.command}") for outcome in failed[:most]]
     return lines

@@ -55,6 +55,22 @@ def test_the_summary_has_whole_lines_after_a_test_that_passed(
         result.stdout.re_match_lines([r"=+ dlperf =+$", r"case .* verdict$"], consecutive=True)
 
 
+@pytest.mark.parametrize(
+    "extra", [(), ("--dlperf-strict",), ("--dlperf-strict", "--tb=no")], ids=str
+)
+def test_why_a_case_is_not_judged_is_said_once(suite: Suite, extra: tuple[str, ...]):
+    """In the section of failures where there is one, else in the summary."""
+    suite.env(FAKE_OTHERS=0.4)
+    result = suite.run("-k", "1n1c", "--dlperf-runs=1", *extra)
+    assert result.ret == (1 if extra else 0)
+    result.stdout.fnmatch_lines(["*run 1/1: *; does not count: others used * of host *"])
+    # Only the sentence says how long it was measured
+    said = [line for line in result.outlines if "others used" in line and "measured;" in line]
+    assert len(said) == 1, result.stdout.str()
+    told = ["  as its failure above says" in line for line in result.outlines]
+    assert any(told) is (extra == ("--dlperf-strict",))
+
+
 def test_a_session_that_measured_nothing_fails(suite: Suite):
     suite.write(
         """

@@ -26,8 +26,19 @@ DATA_BOUND: Final = 0.10
 #: The first window of an epoch stalls if it is so many times slower than the median.
 STALL: Final = 1.5
 IMPLAUSIBLE: Final = 1.05
+#: The options, of commands that read logs, which mend a problem.
+_REMEDIES: Final = {
+    "unknown-format": "; name it with --format, or say what a line is with --pattern",
+    "insufficient-data": " (--skip, --until)",
+    "unknown-scale": " (--batch_size_per_device, --world_size)",
+}
 #: Codes of a log that is of another training than was declared, or than its path says.
 MISMATCHES: Final = frozenset({"world-size-mismatch", "batch-size-mismatch", "precision-mismatch"})
+
+
+def with_remedy(problem: Problem) -> str:
+    """Return the sentence of a problem with the options of a command that mend it."""
+    return f"{problem.message}{_REMEDIES.get(problem.code, '')}"
 
 
 def refusal(
@@ -71,14 +82,6 @@ def refusal(
             )
         return _insufficient("the steps that the rule takes have no two different time stamps")
     return ()
-
-
-#: What to type about a problem of a log that a command reads.
-ADVICE: Final = {
-    "unknown-format": "; name it with --format, or say what a line is with --pattern",
-    "insufficient-data": " (--skip, --until)",
-    "unknown-scale": " (--batch_size_per_device, --world_size)",
-}
 
 
 def _unknown_format(message: str) -> tuple[Problem, ...]:

@@ -172,7 +172,7 @@ class Live(Quiet):
         if self._moving:
             self._move(case, f"{figures.rate(run.throughput)} {known_unit(case)}/s")
             return
-        disturbed = f"; does not count: {run.disturbed}" if run.disturbed else ""
+        disturbed = f"; does not count: {run.disturbed_in_brief}" if run.disturbed else ""
         place, run_number = self._title()
         self._line(
             f"{place}{case.id} {run_number}: {figures.rate(run.throughput)} "

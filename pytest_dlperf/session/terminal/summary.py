@@ -340,6 +340,7 @@ class Collector:
             self.outcomes,
             width=self._config.get_terminal_writer().fullwidth,
             verbosity=verbosity,
+            told=self._told(reporter),
         )
         begin = "" if verbosity >= 0 else "dlperf: "
         for line in lines:
@@ -350,6 +351,20 @@ class Collector:
         if github_actions.is_on(self._config):
             for command in github_actions.commands(self._config, self.outcomes, self._lines):
                 reporter.write_line(command)
+
+    def _told(self, reporter: pytest.TerminalReporter) -> frozenset[str]:
+        """Return the cases whose sentence pytest has printed, as that of a failed test."""
+        if self._config.option.tbstyle in {"no", "line"}:
+            return frozenset()
+        printed = {
+            getattr(report, CASE, ""): report.longreprtext
+            for report in reporter.stats.get("failed", ())
+        }
+        return frozenset(
+            outcome.case.id
+            for outcome in self.outcomes
+            if shown(outcome.judgement.reason) in printed.get(outcome.case.id, "")
+        )
 
     def _remarks(self, session: PerfSession, verbosity: int) -> list[str]:
         """Return the lines of the summary that are not about single outcomes."""

@@ -65,7 +65,11 @@ def test_others_that_slowed_both_runs_alike_are_no_difference_of_theirs(
     "other",
     [
         run(0.01, "GPU 0 was throttled by hardware slowdown in 80% of the samples", alone=False),
-        run(0.07, "the hypervisor gave 4.0 CPU s of here (7% of it) to other guests", alone=False),
+        run(
+            0.07,
+            "the hypervisor gave 4.0 CPU s of host a (7% of it) to other guests",
+            alone=False,
+        ),
         run(0.07, nodes=("here", "there")),
     ],
 )

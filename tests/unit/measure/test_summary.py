@@ -351,7 +351,7 @@ def test_stolen_time_disturbs_by_itself(tmp_path: Path):
     ]
     summary, _ = summarise(case(), write(tmp_path, ranks))
     assert summary.disturbed == (
-        "the hypervisor gave 0.4 CPU s of n1 (4% of it) to other guests while the 5.0 s were "
+        "the hypervisor gave 0.4 CPU s of host n1 (4% of it) to other guests while the 5.0 s were "
         "measured"
     )
     assert summary.extras["steal_share"] == pytest.approx(0.04)

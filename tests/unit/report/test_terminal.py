@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_dlperf.core.outcome import Against, Outcome
+from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.report import terminal
 from pytest_dlperf.report.printable import columns
@@ -132,3 +133,19 @@ def test_nothing_of_a_sentence_steers_the_terminal() -> None:
             assert all(ord(c) >= 32 and not 127 <= ord(c) < 160 for c in line), line
             assert "\u202e" not in line
             line.encode()
+
+
+@pytest.mark.parametrize(
+    # The sentence of a case that passed is not shown
+    ("verdict", "notes"),
+    [(Verdict.INCOMPARABLE, 1), (Verdict.PASSED, 2)],
+)
+def test_a_note_does_not_repeat_the_sentence(verdict: Verdict, notes: int) -> None:
+    disturbed = Problem(code="disturbed", message="others used 0.7 CPU s of host n1")
+    drift = Problem(code="drift", message="it became slower")
+    outcome = measured(case(), 100.0, verdict=verdict, reason=f"{disturbed.message}; x")
+    assert outcome.measurement is not None
+    measurement = replace(outcome.measurement, problems=(disturbed, drift))
+    lines = texts(replace(outcome, measurement=measurement))
+    assert sum(line.startswith("note: ") for line in lines) == notes
+    assert any(disturbed.message in line for line in lines)

@@ -1,0 +1,32 @@
+"""Sentences that were written for pytest's options, in the words of a command."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Final
+
+#: Options of pytest-dlperf, one or several in a row, each with a value or without. Those of its
+#: report files name a kind of file, which a command reads.
+_OPTIONS: Final = re.compile(
+    r"(?<![\w-])(?:--(?:dlperf-(?!json|html)[a-z-]+[a-z]|update-baselines)"
+    r"(?:=[^\s,;)]+)?(?: (?=--))?)+"
+)
+
+
+def in_words_of(arguments: argparse.Namespace, text: str) -> str:
+    """Return ``text`` with the command's own options where it has those that are named.
+
+    Else it says that they are pytest's: ``--dlperf-workdir`` becomes ``--workdir``, and
+    ``--update-baselines`` becomes ``pytest --update-baselines``.
+    """
+    own: frozenset[str] = arguments.own_options
+
+    def replaced(found: re.Match[str]) -> str:
+        words = [word.replace("--dlperf-", "--", 1) for word in found[0].split()]
+        if all(word.partition("=")[0] in own for word in words):
+            return " ".join(words)
+        before = text[: found.start()].rstrip()
+        return found[0] if before.endswith("pytest") else f"pytest {found[0]}"
+
+    return _OPTIONS.sub(replaced, text)

@@ -1,0 +1,102 @@
+"""A command advises its own options, and says whose those are that it lacks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf import cli
+from pytest_dlperf.cli.advice import in_words_of
+from pytest_dlperf.cli.main import _parser
+from pytest_dlperf.core.outcome import results_to_json
+from tests.helpers.report_builders import case, measured
+
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
+
+
+def options_of(*words: str) -> frozenset[str]:
+    parsed: argparse.Namespace = _parser().parse_args(words)
+    return parsed.own_options  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("allow more with --dlperf-tolerance", "allow more with --tolerance"),
+        ("decide it: --dlperf-max-runs=12", "decide it: pytest --dlperf-max-runs=12"),
+        (
+            "accept it with --update-baselines --dlperf-reason=TEXT; x",
+            "accept it with pytest --update-baselines --dlperf-reason=TEXT; x",
+        ),
+        ("type pytest --dlperf-list", "type pytest --dlperf-list"),
+        ("no file of --dlperf-json", "no file of --dlperf-json"),
+        ("(--dlperf-against)", "(pytest --dlperf-against)"),
+    ],
+)
+def test_options_are_those_of_the_command_or_of_pytest(text: str, made: str) -> None:
+    arguments = argparse.Namespace(own_options=options_of("judge", "a", "b"))
+    assert in_words_of(arguments, text) == made
+
+
+def test_an_action_has_the_options_of_itself() -> None:
+    assert "--tolerance" in options_of("baselines", "check")
+    assert "--tolerance" not in options_of("baselines", "list")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "verdict"),
+    [
+        ((100, 101, 99), (50, 51, 49), "regressed"),
+        ((50, 51, 49), (100, 101, 99), "improved"),
+        ((100, 101, 99), (100, 101, 99), "passed"),
+        ((100, 130, 80), (95, 120, 70), ""),
+        ((100,), (97,), ""),
+        ((100, 101, 99), (98, 99, 97), ""),
+    ],
+    ids=str,
+)
+def test_judge_advises_nothing_that_it_lacks(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    before: Sequence[float],
+    now: Sequence[float],
+    verdict: str,
+) -> None:
+    files = []
+    for name, rates in (("before", before), ("now", now)):
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_text(json.dumps(results_to_json([measured(case(), *rates)])))
+    words = ["judge", *map(str, files)]
+    cli.main(words)
+    text = capsys.readouterr().out
+    assert verdict in text
+    of_pytest = re.compile(r"pytest(?: --[\w-]+(?:=\S+)?)+")
+    own = options_of(*words)
+    assert set(_OPTION.findall(of_pytest.sub("", text))) <= own, text
+
+
+def test_a_log_that_cannot_be_read_has_the_same_remedy_in_judge_as_in_extract(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("".join(f"INFO step {i} loss 2.5 at 617.0\n" for i in range(100)))
+    cli.main(["extract", str(log)])
+    remedy = "; name it with --format, or say what a line is with --pattern"
+    assert remedy in capsys.readouterr().out
+    assert cli.main(["judge", str(log), str(log)]) == 2
+    assert remedy in capsys.readouterr().err
+
+
+def test_an_error_names_the_option_of_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["doctor", "--hosts=nowhere.invalid:1", "--ssh=false"]) in {1, 2}
+    text = capsys.readouterr().out
+    assert "name ssh's options with --ssh" in text
+    assert "--dlperf-" not in text
