@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import short_commit
-from pytest_dlperf.core.wire import MASK, SECRET_NAME
+from pytest_dlperf.core.secret_texts import MASK, SECRET_NAME
 
 ArmKind = Literal["here", "ref", "requirement", "interpreter", "settings"]
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(?!=)(.*)", re.S)

@@ -7,7 +7,7 @@ judgement has the keys of its throughput's comparison directly.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import Environment, Measurement
 from pytest_dlperf.core.packages import PACKAGES, PackageChange
+from pytest_dlperf.core.secret_texts import masked_values
 from pytest_dlperf.core.verdict import JUDGED, Judgement, LaterSession
 from pytest_dlperf.core.writable import writable_values
 
@@ -265,14 +266,34 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     return values
 
 
-def as_written(outcome: Outcome) -> Outcome:
-    """Return ``outcome`` as a results file holds it, with every text writable.
+#: By these cases, files and levels are found, or they are words of ours: they stay as they are.
+_NAMES: Final = frozenset(
+    {
+        "case", "case_id", "code", "commit", "folder", "hardware", "id", "machine_class",
+        "node_id", "time", "unit", "verdict",
+    }
+)  # fmt: skip
+
+
+def as_written(outcome: Outcome, secrets: Sequence[str]) -> Outcome:
+    """Return ``outcome`` as a results file holds it: every text writable, and no secret in it.
 
     Raises ``UsageError`` or ``ValueError`` for one that no results file can hold, such as one
     with a number that is not finite.
     """
     values = writable_values(outcome_to_json(outcome))
+    values = masked_values(values, secrets, but=_NAMES)
+    values["case"] |= case_as_written(outcome.case, secrets)
     return outcome_from_json(json.loads(json.dumps(values, allow_nan=False)))
+
+
+def case_as_written(case: Case, secrets: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of ``case`` as a results file holds them, without secrets."""
+    values: dict[str, Any] = encode(case)
+    return values | {
+        name: masked_values(writable_values(values[name]), secrets)
+        for name in ("command", "options")
+    }
 
 
 def outcome_from_json(values: Any) -> Outcome:

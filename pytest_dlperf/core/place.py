@@ -11,7 +11,7 @@ from typing import Any, Final
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.quantity import parse_duration
-from pytest_dlperf.core.wire import MASK
+from pytest_dlperf.core.secret_texts import MASK
 
 #: ``NAME=VALUE`` as a separate word, after ``--env=`` or right after ``-e``.
 _ASSIGNMENT: Final = re.compile(

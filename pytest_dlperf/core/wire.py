@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,9 +37,6 @@ TURN_S: Final = 0.5
 _FEWEST_TURNS: Final = 8
 #: ... of so many iterations at least: on a GPU the first waits for its kernels to be launched.
 _FEWEST_ITERATIONS: Final = 3
-#: Names of variables whose values are secrets, and what is shown in place of one.
-SECRET_NAME: Final = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY|WEBHOOK|DSN", re.I)
-MASK: Final = "…"
 #: Prefixes of variables that change how libraries compute, communicate, or use memory.
 LIBRARY_VARIABLES: Final = (
     "CUBLAS_", "CUDA_", "CUDNN_", "FLAGS_", "HOROVOD_AUTOTUNE", "HOROVOD_CACHE", "HOROVOD_CYCLE",
@@ -71,8 +67,6 @@ INTERPRETER_VARIABLES: Final = (
     "TORCH_DISTRIBUTED_DEBUG", "TORCH_LOGS", "TORCH_SHOW_CPP_STACKTRACES", "TSAN_OPTIONS",
     "UBSAN_OPTIONS", "VALGRIND_", "VIZTRACER_", "XLA_FLAGS", "_RJEM_MALLOC_",
 )  # fmt: skip
-#: The user and password of a URL.
-USER_IN_URL: Final = re.compile(r"(?<=://)[^/\s@]*@")
 #: Begins the line of a probe's output that holds its answer.
 PROBE_MARK: Final = "dlperf-probe: "
 
@@ -82,29 +76,6 @@ MARK_VARIABLE: Final = "DLPERF_MARK"
 TREES_VARIABLE: Final = "DLPERF_TREES"
 #: Environment variable with a file that lists the repository's modules, one path a line.
 MODULES_VARIABLE: Final = "DLPERF_MODULES"
-
-# ---- Secrets
-
-#: Shorter values of variables with such names are words that any text may have.
-_SECRET_LENGTH_MIN: Final = 6
-
-
-def secrets_of(environ: Mapping[str, str]) -> list[str]:
-    """Return the values of secret variables, the longest first: one may be a part of another."""
-    found = [
-        value
-        for name, value in environ.items()
-        if len(value) >= _SECRET_LENGTH_MIN and SECRET_NAME.search(name)
-    ]
-    return sorted(found, key=len, reverse=True)
-
-
-def masked(text: str, secrets: Iterable[str]) -> str:
-    """Return ``text`` without ``secrets``, and without users and passwords of URLs."""
-    for secret in secrets:
-        text = text.replace(secret, MASK)
-    return USER_IN_URL.sub(f"{MASK}@", text)
-
 
 # ---- Files of a rank
 

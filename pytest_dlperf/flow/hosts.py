@@ -13,10 +13,11 @@ from pathlib import Path
 from pytest_dlperf.cases.possible import check_version
 from pytest_dlperf.cases.selection import Machine
 from pytest_dlperf.core.arm import ReadyArm, Reported
-from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.case import Case, OptionValue
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Conditions, Environment
 from pytest_dlperf.core.place import Host, NodePart, Place
+from pytest_dlperf.core.secret_texts import masked, masked_values, secrets_of
 from pytest_dlperf.core.wire_records import ProbeAnswer, RunFacts
 from pytest_dlperf.flow.holding import GpuUse, hold_host, hold_hosts
 from pytest_dlperf.flow.nodes import Nodes
@@ -37,9 +38,11 @@ def conditions_of(
     model = facts.get("model", {})
     flops = model.get("flops_by_dtype", {})
     dtype = max(flops, key=lambda name: flops[name]) if flops else "unknown"
-    options = dict(case.options)
+    # Only the command that is run has its secrets: another key is no other condition
+    secrets = secrets_of(os.environ, [*case.command_line, *target.prefix])
+    options: dict[str, OptionValue] = masked_values(dict(case.options), secrets)
     if case.command:
-        options["command"] = shlex.join(case.command_line)
+        options["command"] = shlex.join(masked(word, secrets) for word in case.command_line)
     # A program's marks may say another work than the marker, as for batches that are packed
     found, split = facts.get("work"), case.parallelism.split
     share = split / case.devices_of_process
@@ -224,8 +227,10 @@ class Hosts:
     def environment(self, case: Case, facts: RunFacts) -> Environment:
         """Return the environment of ``case``, from its ranks' facts and from a probe, if any."""
         layout = case.layout
+        collected = collect(self.devices, layout.device, facts, pinned=self.pinned_machine_class)
         environment = replace(
-            collect(self.devices, layout.device, facts, pinned=self.pinned_machine_class),
+            collected,
+            software=masked_values(dict(collected.software), secrets_of(os.environ)),
             machine_class=self.machine_class(case),
             hardware=self._hardware(case, facts),
         )

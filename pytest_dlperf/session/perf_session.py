@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -17,6 +18,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.outcome import Outcome, as_written
 from pytest_dlperf.core.place import Host
+from pytest_dlperf.core.secret_texts import masked, secrets_of
 from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
 from pytest_dlperf.core.writable import message_of, unforeseen
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide, Stored
@@ -239,21 +241,32 @@ class PerfSession:
         try:
             taken = self.taken(case, item.nodeid)
             if taken is not None:
-                return as_written(taken)
+                return self.written(taken)
             differs = self._differs(case) or self._go_on(case)
-            so_far = as_written(self._measured(case, item, misfit))
-            outcome = as_written(self._judged(so_far))
+            so_far = self.written(self._measured(case, item, misfit))
+            outcome = self.written(self._judged(so_far))
         except (pytest.exit.Exception, pytest.UsageError):  # of the session, and no case's
             raise
         except Exception as error:  # noqa: BLE001  # any: it ends this case, and no other one
             words = message_of(error) if isinstance(error, DlperfError) else unforeseen(error)
-            judgement = Judgement(verdict=Verdict.ERROR, reason=f"{case.id}: {words}")
+            reason = masked(f"{case.id}: {words}", self._secrets(case))
+            judgement = Judgement(verdict=Verdict.ERROR, reason=reason)
             return replace(so_far, judgement=judgement, failed=True)
         if not differs:
             return outcome
         judgement = outcome.judgement
         reason = f"{judgement.reason}\n{differs}"
         return replace(outcome, judgement=replace(judgement, reason=reason))
+
+    def written(self, outcome: Outcome) -> Outcome:
+        """Return ``outcome`` as every report and file of the session holds it.
+
+        What ranks, commands and settings say comes in here, so that what goes out has no secret.
+        """
+        return as_written(outcome, self._secrets(outcome.case))
+
+    def _secrets(self, case: Case) -> list[str]:
+        return secrets_of(os.environ, [*case.command_line, *self.settings.place.prefix])
 
     def _measured(self, case: Case, item: pytest.Item, misfit: str) -> Outcome:
         bench = self._bench_of(case)

@@ -6,6 +6,7 @@ runs, where the folder of that session still has them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -18,8 +19,9 @@ from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.measurement import CUT_SHORT, Environment, short_commit
-from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome import Outcome, case_as_written
 from pytest_dlperf.core.run import MeasuredRun, Problem
+from pytest_dlperf.core.secret_texts import secrets_of
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import explained
@@ -233,7 +235,8 @@ def judged_now(outcome: Outcome, bench: Bench) -> Outcome:
 def differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
     """Yield what is not as it was when ``outcome`` was measured, in words."""
     was: Mapping[str, object] = encode(outcome.case)
-    for name, value in encode(case).items():
+    secrets = secrets_of(os.environ, case.command_line)
+    for name, value in case_as_written(case, secrets).items():
         if was[name] != value:
             yield f"{name} of the case: {value}, was {was[name]}"
     if outcome.commit != now.checkout.commit:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from pytest_dlperf.core.secret_texts import masked, secrets_of
 from pytest_dlperf.core.wire import rank_file
 from pytest_dlperf.core.wire_model import DTYPE_OF_PRECISION, SHORTER_DTYPES, ArithmeticRecord
 from pytest_dlperf.core.wire_records import FailureRecord
@@ -30,11 +31,16 @@ class WorkerFailure(Exception):
 
 
 def failure_record(error: BaseException) -> FailureRecord:
-    """Return the record of what ended the training of this rank."""
+    """Return the record of what ended the training of this rank, without its secrets.
+
+    In a container its environment is not that of the session, which masks once more.
+    """
+    secrets = secrets_of(os.environ)
+    words = message_of(error) if isinstance(error, WorkerFailure) else error_words(error)
     return FailureRecord(
         code=error.code if isinstance(error, WorkerFailure) else "exception",
-        message=message_of(error) if isinstance(error, WorkerFailure) else error_words(error),
-        traceback=traceback_words(error),
+        message=masked(words, secrets),
+        traceback=masked(traceback_words(error), secrets),
         time=time.time(),
     )
 

@@ -9,13 +9,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pytest_dlperf.core.wire import (
-    INTERPRETER_VARIABLES,
-    LIBRARY_VARIABLES,
-    MASK,
-    SECRET_NAME,
-    USER_IN_URL,
-)
+from pytest_dlperf.core.secret_texts import MASK, masked_variable
+from pytest_dlperf.core.wire import INTERPRETER_VARIABLES, LIBRARY_VARIABLES
 from pytest_dlperf.core.wire_records import SettingsRecord
 
 #: A launch gives them values of its own: devices, ports, and folders of the session.
@@ -41,14 +36,13 @@ def variables(environ: Mapping[str, str]) -> dict[str, str]:
     """
     prefixes = (*LIBRARY_VARIABLES, *INTERPRETER_VARIABLES)
     return {
-        name: MASK if SECRET_NAME.search(name) else _shown(environ[name])
+        name: _shown(masked_variable(name, environ[name]))
         for name in sorted(environ)
         if configures(name, prefixes)
     }
 
 
 def _shown(value: str) -> str:
-    value = USER_IN_URL.sub(f"{MASK}@", value)
     if len(value) <= _LONGEST:
         return value
     # As coverage's, which has its whole configuration

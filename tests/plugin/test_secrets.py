@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -69,3 +70,77 @@ def test_in_the_prefix(suite: Suite, fails: bool):
     assert files_with(IN_PREFIX, suite.path / ".dlperf", suite.path / "out") == []
     # In process lists a prefix is what the user made of it: docs/where-ranks-start.md says so.
     assert listed
+
+
+#: A program whose command holds a key of the environment and a password that is in none.
+PROGRAM = """
+import os, sys
+from pytest_dlperf.mark import step
+
+for number in range(40):
+    if number == 10 and "FAILS" in os.environ:
+        key = os.environ["WANDB_API_KEY"]
+        raise ValueError(f"cannot log in with {key} at https://me:{os.environ['TORCH_PASS']}@h/x")
+    with step() as one:
+        sum(range(20_000))
+        one.loss(1 / (number + 1))
+"""
+COMMAND = """
+import os, pytest
+
+COMMAND = ["python", "program.py", f"--wandb-key={os.environ['WANDB_API_KEY']}",
+           "--db=postgres://bob:password-of-bob@h/x", "--shared", f"{os.environ['TORCH_PASS']}"]
+
+@pytest.mark.dlperf(command=COMMAND, framework=None, layout="1n1c", batch_size_per_device=4,
+                    iterations=30, warmup=5, runs=1, max_runs=1)
+def test_net(dlperf):
+    dlperf.run()
+"""
+FILES = ("--dlperf-html=out/page.html", "--dlperf-md=out/comment.md", "--dlperf-history=out/h.db")
+
+
+def own_program(suite: Suite, *arguments: str, key: str, **variables: str) -> str:
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--dlperf-json=out/r.json",
+            "--junit-xml=out/junit.xml", *FILES, *arguments,
+        ],
+        cwd=suite.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        env={
+            **os.environ, "WANDB_API_KEY": key, "TORCH_PASS": "pass-of-torch", **variables,
+        },
+    )  # fmt: skip
+    assert "1 case: " in done.stdout, done.stdout
+    return done.stdout
+
+
+def test_of_a_command_is_in_no_baseline_and_another_key_is_no_other_condition(suite: Suite):
+    suite.write_file("program.py", PROGRAM)
+    suite.write(COMMAND)
+    conditions = []
+    for key, extra in (("key-of-may", "--update-baselines"), ("key-of-june", "--tb=short")):
+        printed = own_program(suite, extra, "--dlperf-reason=first", key=key)
+        [outcome] = json.loads((suite.path / "out/r.json").read_text("utf-8"))["outcomes"]
+        conditions.append(outcome["measurement"]["conditions"])
+        assert outcome["case"]["command"][2] == "--wandb-key=…"
+        for secret in (key, "password-of-bob", "pass-of-torch"):
+            assert secret not in printed
+            assert files_with(secret, suite.path / "out", suite.path / "baselines") == []
+    [stored] = suite.baselines().values()
+    assert conditions[0] == conditions[1] == stored["conditions"] | {"unit": "samples"}
+    assert stored["conditions"]["options"]["command"] == (
+        "python program.py '--wandb-key=…' '--db=postgres://…@h/x' --shared '…'"
+    )
+
+
+def test_of_a_rank_that_fails(suite: Suite):
+    suite.write_file("program.py", PROGRAM)
+    suite.write(COMMAND)
+    printed = own_program(suite, key="key-of-may", FAILS="1")
+    assert "ValueError: cannot log in with … at https://…@h/x" in printed
+    for secret in ("key-of-may", "pass-of-torch", "password-of-bob"):
+        assert secret not in printed
+        assert files_with(secret, suite.path / "out") == []
+    # Beside what it printed itself there is no file that has it.
+    left = {Path(name).name for name in files_with("pass-of-torch", suite.path / ".dlperf")}
+    assert left <= {"output.log"}

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.core.wire import masked, secrets_of
+from pytest_dlperf.core.secret_texts import masked, secrets_of
 
 #: All sinks of a session have to end within this time.
 LIMIT_S: Final = 30.0

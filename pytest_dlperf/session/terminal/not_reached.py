@@ -151,7 +151,7 @@ def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:
         failed=session.fails(found.judgement),
         interrupted=True,
     )
-    return session.checkout.on(found)
+    return session.written(session.checkout.on(found))
 
 
 def _left(left: Outcome, planned: Planned, session: PerfSession, why: str) -> Outcome:

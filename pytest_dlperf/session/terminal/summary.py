@@ -17,6 +17,7 @@ import pytest
 
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
+from pytest_dlperf.core.secret_texts import masked_values, secrets_of
 from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.learn_noise import learn_noise, with_later_sessions
 from pytest_dlperf.report import json_, terminal
@@ -262,7 +263,10 @@ class Collector:
             [
                 "pytest",
                 node_id,
-                *own_options(config.invocation_params.args, flags(), for_people=True),
+                *masked_values(
+                    own_options(config.invocation_params.args, flags(), for_people=True),
+                    secrets_of(os.environ),
+                ),
             ]
         )
 

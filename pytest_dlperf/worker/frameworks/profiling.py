@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pytest_dlperf.core.wire import masked, secrets_of
+from pytest_dlperf.core.secret_texts import masked, masked_values, secrets_of
 from pytest_dlperf.core.wire_profile import HostStack, LiveMemory, ProfileRecord
 from pytest_dlperf.worker import host_stacks
 from pytest_dlperf.worker.frameworks.base import Framework
@@ -86,7 +86,7 @@ def profile(
     program, of its files and of its folders are in a profile: secrets in them are masked.
     """
     record = _profile(framework, step, profiler, folder, on_gpu=on_gpu)
-    found: ProfileRecord = _masked(record, secrets_of(os.environ))
+    found: ProfileRecord = masked_values(record, secrets_of(os.environ))
     return found
 
 
@@ -240,17 +240,6 @@ def _mask_trace(file: Path, secrets: Sequence[str]) -> None:
         clean.replace(file)
     finally:
         clean.unlink(missing_ok=True)
-
-
-def _masked(value: Any, secrets: Sequence[str]) -> Any:
-    """Return a value of a record with the secrets in its texts masked."""
-    if isinstance(value, str):
-        return masked(value, secrets)
-    if isinstance(value, dict):
-        return {key: _masked(one, secrets) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_masked(one, secrets) for one in value]
-    return value
 
 
 #: Steps whose allocations are recorded: what a step leaves behind is there several times.
