@@ -339,6 +339,8 @@ def _ended(case: Case, run: Run) -> str:
     words = {
         "logs-too-long": "its ranks print without end, and were ended for it; print less",
         "supervisor-died": "the supervisor of the run was killed",
+        "supervisor-stopped": "the supervisor of the run did not go on a minute after its timeout "
+        f"of {run.plan.timeout_s:g} s, and was ended",
         "report-not-written": "how the run ended could not be written",
     }
     found = words.get(end, f"{_who(case)} was ended from outside ({end})")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from pytest_dlperf.core.run import NODES, LaunchPlan, Run
 from pytest_dlperf.launch.process import supervisor as supervisor_program
 from pytest_dlperf.launch.process.referee import Referee, TurnsPlan
 from pytest_dlperf.launch.process.run_logs import absorb_logs
+from pytest_dlperf.launch.process.stopped import SILENT_S, Pulse, end_tree
 from pytest_dlperf.launch.process.supervisor import (
     GRACE_S,
     RUN_VARIABLE,
@@ -33,6 +36,10 @@ from pytest_dlperf.launch.remote.over_hosts import (
 )
 
 _POLL_S: Final = 0.25
+#: A supervisor that has not ended so long after its timeout does not go on: it needs 20 s to end
+#: what SIGKILL does not end, and some more for its logs. It is woken before.
+_WAKE_S: Final = 30.0
+_GIVE_UP_S: Final = 60.0
 
 
 def execute(
@@ -113,15 +120,37 @@ class _Launch:
         self._temporary = tempfile.TemporaryDirectory(prefix="dlperf-", ignore_cleanup_errors=True)
         self._started_at_s, self._begin_s = time.time(), time.monotonic()
         self._elapsed_s = 0.0
+        #: When the timeout was seen to have passed; None before it.
+        self._overdue_s: float | None = None
+        #: Processes of a launch that was given up, since its supervisor did not go on.
+        self._given_up: list[int] | None = None
+        self._lease = lease
         self._supervisor = _start(plan, self._workdir, lease, self._temporary.name)
 
     def has_ended(self, wait_s: float) -> bool:
-        """Return whether the launch has ended, after ``wait_s`` at most."""
+        """Return whether the launch has ended, after ``wait_s`` at most.
+
+        One whose supervisor was stopped, and does not go on, is ended a minute after its timeout.
+        """
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._supervisor.wait(timeout=wait_s)
             # Of its own end: the other launch of a pair may take longer.
             self._elapsed_s = self._elapsed_s or time.monotonic() - self._begin_s
-        return self._supervisor.returncode is not None
+        if self._supervisor.returncode is None and self._given_up is None:
+            self._give_up_if_overdue()
+        return self._supervisor.returncode is not None or self._given_up is not None
+
+    def _give_up_if_overdue(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._begin_s + _timeout_s(self._plan):
+            return
+        # Not by the clock alone: all of them may have been stopped together
+        self._overdue_s = self._overdue_s or now_s
+        overdue_s = now_s - self._overdue_s
+        if overdue_s > _WAKE_S:
+            self._supervisor.send_signal(signal.SIGCONT)
+        if overdue_s > _GIVE_UP_S:
+            self._given_up = end_tree(self._supervisor)
 
     def ask_to_end(self) -> None:
         """Close the pipe, which ends the launch; does not wait for that."""
@@ -133,6 +162,9 @@ class _Launch:
         try:
             self.ask_to_end()
             interrupt = _await_end(self._supervisor, self._workdir)
+            if self._supervisor.poll() is None and self._lease is not None:
+                # Nothing ends it, in a cgroup that is frozen; it does nothing either
+                fcntl.flock(self._lease, fcntl.LOCK_UN)
             if self._plan.nodes:
                 remove_settings(self._workdir)
             if self._plan.private_logs:
@@ -145,7 +177,7 @@ class _Launch:
 
     def run(self) -> Run:
         """Return what happened; the launch has ended."""
-        report = _report(self._supervisor, self._workdir)
+        report = _report(self._supervisor, self._workdir, self._given_up)
         nodes = how_nodes_ended(self._workdir)
         end = report["end"] + (f": {report['message']}" if "message" in report else "")
         return Run(
@@ -168,11 +200,10 @@ class _Launch:
 def _start(
     plan: LaunchPlan, workdir: Path, lease: int | None, temporary: str
 ) -> subprocess.Popen[bytes]:
-    argv, env, timeout_s = plan.argv, dict(plan.env), plan.timeout_s
+    argv, env = plan.argv, dict(plan.env)
     if plan.nodes:
         # The ranks' environment goes to them over the channels.
         argv, env = command_over_hosts(plan), {RUN_VARIABLE: plan.env[RUN_VARIABLE]}
-        timeout_s += LONGER_S
     with (workdir / "supervisor.log").open("wb") as log:
         return subprocess.Popen(
             [
@@ -181,7 +212,7 @@ def _start(
                 # standard library.
                 "-I",
                 supervisor_program.__file__,
-                f"--timeout-s={timeout_s:g}",
+                f"--timeout-s={_timeout_s(plan):g}",
                 f"--workdir={workdir}",
                 f"--rank-logs={plan.rank_logs}",
                 f"--temporary={temporary}",
@@ -200,6 +231,11 @@ def _start(
         )
 
 
+def _timeout_s(plan: LaunchPlan) -> float:
+    """Return the timeout of the supervisor."""
+    return plan.timeout_s + (LONGER_S if plan.nodes else 0)
+
+
 def _await_end(supervisor: subprocess.Popen[bytes], workdir: Path) -> KeyboardInterrupt | None:
     """Wait until the supervisor, whose pipe is closed, has exited.
 
@@ -207,7 +243,11 @@ def _await_end(supervisor: subprocess.Popen[bytes], workdir: Path) -> KeyboardIn
     """
     interrupt = None
     deadline_s = time.monotonic() + GRACE_S + UNKILLABLE_S + 5
+    pulse = Pulse(supervisor.pid)
+    supervisor.send_signal(signal.SIGCONT)  # one that was stopped ends its launch now
     while supervisor.poll() is None and time.monotonic() < deadline_s:
+        if pulse.silent_s() > SILENT_S:
+            break
         try:
             supervisor.wait(timeout=_POLL_S)
         except subprocess.TimeoutExpired:
@@ -215,15 +255,19 @@ def _await_end(supervisor: subprocess.Popen[bytes], workdir: Path) -> KeyboardIn
         except KeyboardInterrupt as error:
             interrupt = error  # a second Ctrl-C must not leave ranks behind
     if supervisor.poll() != 0:
-        # It was killed, or is stuck: find the processes of the launch by their environment.
-        supervisor.kill()
-        supervisor.wait()
+        # It was killed, or is stuck: find the others of the launch by their environment.
+        end_tree(supervisor)
         end_left_over([str(workdir)])
     return interrupt
 
 
-def _report(supervisor: subprocess.Popen[bytes], workdir: Path) -> Report:
+def _report(
+    supervisor: subprocess.Popen[bytes], workdir: Path, given_up: list[int] | None
+) -> Report:
     path = workdir / "supervisor.json"
+    if given_up is not None:
+        message = f"pid {supervisor.pid} was stopped, or its cgroup is frozen"
+        return {"end": "supervisor-stopped", "message": message, "alive": given_up}
     if not path.exists() and supervisor.returncode > 1:
         why = os.strerror(supervisor.returncode)
         return {"end": "report-not-written", "message": f"{path}: {why}"}

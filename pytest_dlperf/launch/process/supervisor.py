@@ -50,7 +50,7 @@ class Report(_End, total=False):
     """``supervisor.json``: how a launch ended.
 
     ``end`` is ``exited``, ``timeout``, ``asked-to-end``, ``pytest-gone``, ``logs-too-long`` or
-    ``not-started``; ``message`` gives the reason for the last two. ``execute.py`` has two more,
+    ``not-started``; ``message`` gives the reason for the last two. ``execute.py`` has three more,
     for a supervisor that wrote none.
     """
 

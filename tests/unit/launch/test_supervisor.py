@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.launch.process import execute as execution
 from pytest_dlperf.launch.process import lease, supervisor
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.process.supervisor import end_left_over
@@ -269,3 +272,63 @@ def test_ranks_that_print_too_much_end_the_run(tmp_path: Path):
     run = execute(replace(plan(tmp_path, code), rank_logs="rank.log"))
     assert run.end.startswith("logs-too-long: 2048 MiB")
     assert (tmp_path / "rank.log").stat().st_size <= 64 * 2**20 + 100
+
+
+STOPS_ITS_SUPERVISOR = STUBBORN.replace(
+    "THEN", "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(600)"
+)
+
+
+def test_a_supervisor_that_stays_stopped_has_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(execution, "_WAKE_S", 600.0)
+    monkeypatch.setattr(execution, "_GIVE_UP_S", 0.5)
+    with lease.host_lease("c") as descriptor:
+        run = execute(plan(tmp_path, STOPS_ITS_SUPERVISOR, timeout_s=2), lease=descriptor)
+    assert run.end.startswith("supervisor-stopped: pid ")
+    assert not run.timed_out
+    assert run.exit_code is None
+    assert run.alive is not None
+    assert run.alive >= set(pids(tmp_path))
+    assert not any(alive(pid) for pid in pids(tmp_path))
+    assert lease.lease_holder() is None
+
+
+def test_a_supervisor_that_was_stopped_is_woken_to_report_its_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(execution, "_WAKE_S", 0.5)
+    run = execute(plan(tmp_path, STOPS_ITS_SUPERVISOR, timeout_s=2))
+    assert run.timed_out
+    assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+@pytest.mark.parametrize("stays_frozen", [False, True])
+def test_an_interrupt_ends_a_stopped_supervisor_soon(tmp_path: Path, *, stays_frozen: bool):
+    """As a cancelled job of CI, which is killed after 10 s; and one of a cgroup that is frozen."""
+    found: list[int] = []
+    ended = threading.Event()
+
+    def freeze() -> None:
+        while not ended.wait(0.001):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(found[0], signal.SIGSTOP)
+
+    freezer = threading.Thread(target=freeze)
+
+    def interrupt(folder: Path) -> None:
+        if (tmp_path / "pids").exists() and (folder / "pids").read_text(encoding="ascii"):
+            launcher = pids(tmp_path)[0]
+            text = Path(f"/proc/{launcher}/stat").read_text(encoding="ascii")
+            found.append(int(text.rpartition(")")[2].split()[1]))
+            if stays_frozen:
+                freezer.start()
+            raise KeyboardInterrupt
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            execute(plan(tmp_path, STOPS_ITS_SUPERVISOR), on_tick=interrupt)
+    finally:
+        ended.set()
+    assert not any(alive(pid) for pid in pids(tmp_path))
