@@ -200,7 +200,7 @@ def _runs_no_test(config: pytest.Config) -> bool:
 
 
 def _plan(session: pytest.Session) -> None:
-    """Get ready for the end of a session that runs perf cases, by SIGTERM or by Ctrl-C."""
+    """Get ready for the end of a session that runs perf cases, by a signal or by Ctrl-C."""
     from pytest_dlperf.session.terminal import not_reached
 
     config, perf = session.config, _session(session.config)
@@ -297,7 +297,7 @@ class _OutcomeReceiver(_Hooks):
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
-        """Heed SIGTERM from now on: the workers may measure for long before their first report."""
+        """Heed signals from now on: the workers may measure for long before their first report."""
         import re
 
         # All workers collect the same; the id of a case ends with its layout, and parameters of
@@ -311,7 +311,7 @@ class _OutcomeReceiver(_Hooks):
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
-        """Hand an outcome to the collector; SIGTERM waits until everybody has the report."""
+        """Hand an outcome to the collector; signals wait until everybody has the report."""
         if not hasattr(report, "dlperf_case"):
             return (yield)
         # Here as well: of pytest-xdist's processes the one that prints collects nothing
@@ -326,13 +326,14 @@ class _OutcomeReceiver(_Hooks):
         return result
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Remember what ended the session; hand SIGTERM on to the workers of pytest-xdist."""
+        """Remember what ended the session; hand a signal on to the workers of pytest-xdist."""
         if _SESSION not in self._config.stash:
             return
-        if _session(self._config).ending.asked:
+        asked = _session(self._config).ending.asked
+        if asked is not None:
             from pytest_dlperf.session import pytest_private
 
-            self._interrupted = "SIGTERM ended the session"
+            self._interrupted = f"{asked.name} ended the session"
             for node in self._workers:
                 pytest_private.terminate(node)
         elif not isinstance(excinfo.value, pytest.Session.Interrupted):
@@ -361,10 +362,8 @@ class _OutcomeReceiver(_Hooks):
     def _end_early(self, session: pytest.Session) -> None:
         perf = _session(self._config)
         perf.ending.report()
-        if perf.ending.asked:
-            from pytest_dlperf.session.ending import EXIT_CODE
-
-            session.exitstatus = EXIT_CODE
+        if perf.ending.asked is not None:
+            session.exitstatus = perf.ending.exit_code
         has_cases = perf.planned or perf.folder_of_workers or _COLLECTOR in self._config.stash
         if self._interrupted and has_cases:
             begun = {item.nodeid: item.stash.get(_DLPERF, None) for item in session.items}

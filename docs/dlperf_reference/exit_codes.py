@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from dlperf_reference.markdown import table
-from pytest_dlperf.session.ending import EXIT_CODE
+from pytest_dlperf.session.ending import SIGNALS
 
 PYTEST: Final = {
     "OK": "nothing failed; verdicts that were not judged fail nothing without `--dlperf-strict`",
@@ -20,9 +20,9 @@ PYTEST: Final = {
     "NO_TESTS_COLLECTED": "no test was selected",
     "MAX_WARNINGS_ERROR": "more warnings than `--max-warnings` allows; newer pytest only",
 }
-SIGTERM: Final = (
-    "SIGTERM while perf cases ran; what ran was ended, every report was written, and cases that "
-    "were not reached are `not-run`"
+SIGNAL: Final = (
+    "{} while perf cases ran; what ran was ended, every report was written, and cases that were "
+    "not reached are `not-run`"
 )
 DLPERF: Final = {
     0: "nothing failed",
@@ -35,7 +35,7 @@ DLPERF: Final = {
 def text() -> str:
     """Return a table of pytest's codes, which a CI sees, and one of ``dlperf``'s."""
     pytest_rows = [(str(int(code)), PYTEST[code.name]) for code in pytest.ExitCode]
-    pytest_rows.append((str(EXIT_CODE), SIGTERM))
+    pytest_rows += [(str(128 + one), SIGNAL.format(one.name)) for one in sorted(SIGNALS)]
     head = ("code", "when")
     return (
         f"## pytest\n{table(head, pytest_rows)}\n"

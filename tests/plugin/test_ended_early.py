@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -72,7 +76,11 @@ def check_reports(suite: Suite, why: str) -> None:
 
 @pytest.mark.parametrize(
     ("number", "code", "why"),
-    [(signal.SIGTERM, 143, WHY), (signal.SIGINT, 2, INTERRUPTED)],
+    [
+        (signal.SIGTERM, 143, WHY),
+        (signal.SIGHUP, 129, WHY.replace("SIGTERM", "SIGHUP")),
+        (signal.SIGINT, 2, INTERRUPTED),
+    ],
 )
 def test_all_reports_of_what_was_measured_are_written(
     hanging: Suite, number: int, code: int, why: str
@@ -81,6 +89,40 @@ def test_all_reports_of_what_was_measured_are_written(
     until(lambda: hangs(hanging), session)
     assert end(hanging, session, number) == code
     check_reports(hanging, why)
+
+
+def test_a_terminal_that_is_closed_leaves_all_reports(hanging: Suite):
+    """Nothing can be printed any more, and the kernel sends SIGHUP."""
+    master, terminal = os.openpty()
+    session = hanging.start(
+        *(f"{option}={name}" for option, name in REPORTS.items()),
+        stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(terminal)
+    # A terminal that nobody reads fills up
+    until(lambda: read_what_is_there(master) or hangs(hanging), session)
+    os.close(master)
+    assert session.wait(timeout=60) == 129
+    assert hanging.ours() == []
+    (hanging.path / "out.txt").write_text("2 not-run", encoding="utf-8")
+    check_reports(hanging, WHY.replace("SIGTERM", "SIGHUP"))
+
+
+def read_what_is_there(descriptor: int) -> None:
+    while select.select([descriptor], [], [], 0)[0]:
+        os.read(descriptor, 4096)
+
+
+def test_nohup_stays(hanging: Suite):
+    """A signal that was ignored when the session began stays ignored."""
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        session = start(hanging)
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+    until(lambda: hangs(hanging), session)
+    assert end(hanging, session, signal.SIGHUP, signal.SIGTERM) == 143
 
 
 def test_a_second_sigterm_changes_nothing(hanging: Suite):
