@@ -28,7 +28,7 @@ class LogPattern:
     def __post_init__(self) -> None:
         try:
             groups = set(re.compile(self.regex.encode()).groupindex)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise UsageError(f"pattern {self.regex!r}: {error}") from error
         if "step" not in groups or not groups & {"rate", "seconds", "milliseconds"}:
             raise UsageError(

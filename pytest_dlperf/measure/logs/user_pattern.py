@@ -1,27 +1,28 @@
 """Make a format of a user's ``--pattern``, and refuse patterns that take too long on a line.
 
 Python's patterns backtrack if a line nearly matches: time may grow with a high power of the line's
-length, or faster. The pattern alone does not show it, so of a line of a new shape first a part is
-read, and then more and more of it while that is quick.
+length, or faster. The pattern alone does not show it, so a timer ends a search. Python looks for
+signals within one, and calls their handlers in the main thread: a format is used there alone.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import signal
 import time
 from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.measure.logs.declare import NOT_FINITE, NUMBER, Format, LogRecord
-from pytest_dlperf.measure.logs.records import DIGITS_TO_0
 from pytest_dlperf.measure.logs.registry import SAMPLES
 
-#: More processor time than this for one line, or a part of it, is too much.
-_SECONDS: Final = 0.25
-#: So many shapes of lines are tried out; then the pattern is known well enough.
-_SHAPES: Final = 4096
+#: More processor time than this for one line is too much.
+_LINE_SECONDS: Final = 0.25
+#: So is more than this for a log in all, beside what an ordinary pattern may take for a byte.
+_LOG_SECONDS: Final = 1.0
+_BYTE_SECONDS: Final = 5e-6
 
 
 def of_pattern(declared: LogPattern) -> Format:
@@ -74,38 +75,51 @@ def of_pattern(declared: LogPattern) -> Format:
     )
 
 
+class _TooLongError(Exception):
+    """A search took too long, and was ended."""
+
+
 class _Bounded:
-    """A search that measures its time, and raises an error if it takes too long."""
+    """A search that is ended with an error if it takes too long."""
 
     def __init__(self, compiled: re.Pattern[bytes], regex: str) -> None:
         self._search = compiled.search
         self._regex = regex
-        self._shapes: set[bytes] = set()
+        #: Processor time of all searches, and the bytes that they went through.
+        self._seconds = 0.0
+        self._bytes = 0
+        #: Time of this thread's processor at which a search is ended; None outside of one.
+        self._end_s: float | None = None
 
     def __call__(self, line: bytes) -> re.Match[bytes] | None:
         """Return the match; raise ``UsageError`` where the pattern takes too long."""
-        if len(self._shapes) < _SHAPES:
-            shape = line.translate(DIGITS_TO_0)
-            if shape not in self._shapes:
-                self._shapes.add(shape)
-                self._try_out(line)
-        return self._timed(line)
-
-    def _try_out(self, line: bytes) -> None:
-        """Read more and more of a line, by steps so small that time grows little with each."""
-        size = 4
-        while size < len(line):
-            self._timed(line[:size])
-            size += 1 if size < 64 else size // 20
-
-    def _timed(self, line: bytes) -> re.Match[bytes] | None:
-        # Of this thread: others may have the processor meanwhile.
         begin_s = time.thread_time()
-        match = self._search(line)
-        if time.thread_time() - begin_s > _SECONDS:
-            raise UsageError(
-                f"pattern {self._regex!r} takes too long on {len(line)} bytes of the line "
-                f"{line[:80]!r}: it has too many open repetitions (.* or +) after or within one "
-                "another; leave some out, or say what is between, as in [^,]* or \\d+"
-            )
+        self._end_s = begin_s + _LINE_SECONDS
+        before = signal.signal(signal.SIGVTALRM, self._end)
+        try:
+            # Again and again, since threads that are not Python's use up the timer as well.
+            signal.setitimer(signal.ITIMER_VIRTUAL, _LINE_SECONDS, _LINE_SECONDS)
+            match = self._search(line)
+            self._end_s = None
+        except _TooLongError:
+            raise self._refused(f"{len(line)} bytes of a line", line) from None
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before or signal.SIG_DFL)
+        self._seconds += time.thread_time() - begin_s
+        self._bytes += len(line)
+        if self._seconds > _LOG_SECONDS + _BYTE_SECONDS * self._bytes:
+            raise self._refused(f"the first {self._bytes} bytes of the log", line)
         return match
+
+    def _end(self, *_: object) -> None:
+        if self._end_s is not None and time.thread_time() >= self._end_s:
+            self._end_s = None
+            raise _TooLongError
+
+    def _refused(self, what: str, line: bytes) -> UsageError:
+        return UsageError(
+            f"pattern {self._regex!r} takes too long on {what}, at {line[:80]!r}: it has too many "
+            "open repetitions (.* or +) after or within one another; leave some out, or say what "
+            "is between, as in [^,]* or \\d+"
+        )
