@@ -58,6 +58,8 @@ MEANINGS: Final = {
     "it",
     "metric-unknown": "a built-in metric is gated that no run has, so nothing is compared",
     "named-twice": "a file was named more than once; it counts once",
+    "not-trained": "a log says that more of the measured iterations trained nothing than loss "
+    "scaling skips; no number is given",
     "one-node": "a log names the devices of a node and no number of nodes; one was taken",
     "precision-mismatch": "the work was done in another precision than the declared one",
     "precision-unchecked": "no matrix product or convolution was seen, or operators that nobody "
@@ -71,6 +73,8 @@ MEANINGS: Final = {
     "speedup-unknown": "the layout that a speedup is over cannot be trained; the case is judged "
     "without",
     "runs-taken": "`--dlperf-resume` uses the runs that the ended session had of this case",
+    "steps-skipped": "a few of the measured iterations of a log trained nothing, as loss scaling "
+    "does; the rate counts them",
     "several-names": "logs of several names were taken for runs of one training, as listed",
     "several-runs": "several runs are in one log; no number is given",
     "shared-machine": "other processes slowed both runs of a pair alike; the pair counts",

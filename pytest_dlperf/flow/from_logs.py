@@ -29,7 +29,7 @@ from pytest_dlperf.measure.logs.clean import blocks
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place
-from pytest_dlperf.measure.logs.problems import LOSS_LOST, MISMATCHES
+from pytest_dlperf.measure.logs.problems import MISMATCHES
 from pytest_dlperf.measure.logs.registry import SAMPLES, formats, sniff
 
 #: One training of a side.
@@ -55,7 +55,7 @@ def numbers_of_side(training: Training, name: str) -> Numbers:
 
 
 def side_of_logs(results: Sequence[LogResult], name: str) -> LogSide:
-    """Return the rates of logs of one training, each of which has a throughput."""
+    """Return the rates of logs of one training; a log of one that failed has none."""
     first = results[0]
     return LogSide(
         name=name,
@@ -64,13 +64,15 @@ def side_of_logs(results: Sequence[LogResult], name: str) -> LogSide:
         world_size=first.world_size,
         batch_size_per_device=first.batch_size_per_device,
         precision=first.precision,
-        runs=tuple(_log_run(result) for result in results),
+        runs=tuple(_log_run(result) for result in results if result.throughput is not None),
         problems=tuple(
             Problem(code=problem.code, message=f"{result.path}: {problem.message}")
             for result in results
             for problem in result.problems
         ),
         files=frozenset(os.path.realpath(result.path) for result in results),
+        log_format=first.format,
+        has_loss=any(result.loss_last is not None for result in results),
     )
 
 
@@ -140,8 +142,6 @@ def _run(run: RunSummary) -> LogRun:
     )
 
 
-#: Problems for which a log is refused: another training than the case, or a lost loss.
-_REFUSED: Final = MISMATCHES | {LOSS_LOST}
 #: Files of this package's run folders that are not training logs.
 _OWN: Final = frozenset({"supervisor.log", "output.log"})
 
@@ -284,7 +284,7 @@ def _check(case: Case, result: LogResult) -> None:
     if result.throughput is None:
         problems = "; ".join(problem.message for problem in result.problems)
         raise CaseError(f"{case.id}: {result.path}: no throughput: {problems}")
-    mismatch = [problem.message for problem in result.problems if problem.code in _REFUSED]
+    mismatch = [problem.message for problem in result.problems if problem.code in MISMATCHES]
     if result.precision is not None and not same_precision(result.precision, case.precision):
         mismatch.append(f"its path says {result.precision}, the case is {case.precision}")
     framework = None if case.command else framework_of(result.format)

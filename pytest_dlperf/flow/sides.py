@@ -21,7 +21,7 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import GOOD, Judgement, Rule, Verdict
 from pytest_dlperf.flow.from_logs import Training, numbers_of_side, side_of, side_of_logs
 from pytest_dlperf.judge.estimates import judge
-from pytest_dlperf.judge.log_verdict import LogSide, judge_logs
+from pytest_dlperf.judge.log_verdict import LogSide, failure, judge_logs
 from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
@@ -49,7 +49,8 @@ def read_sides(texts: Sequence[str], options: ParseOptions) -> dict[str, Trainin
 def read_side(text: str, options: ParseOptions) -> dict[str, Training]:
     """Return the trainings that ``text`` names: a file, a folder, a glob, or files with commas.
 
-    Raises ``UsageError`` for a file that does not exist, cannot be read, or has no throughput.
+    Raises ``UsageError`` for a file that does not exist, cannot be read, or has no throughput,
+    unless it says that its training failed.
     """
     named = _named(text)
     [first, *others] = named.paths
@@ -67,6 +68,8 @@ def judge_sides(
     Neither is ``unmeasured``. Raises ``UsageError`` if runs cannot be paired.
     """
     if paired:
+        if failed := failure(side_of(before), side_of(now)):
+            return Judgement(verdict=Verdict.ERROR, reason=failed)
         return judge_pairs(numbers_of_side(before, name), numbers_of_side(now, "now"), rule)
     if isinstance(before, Numbers) and isinstance(now, Numbers):
         return judge_numbers(replace(before, name=name), now, rule)
@@ -229,7 +232,7 @@ def _measured(outcomes: Sequence[Outcome], named: str) -> dict[str, Training]:
 def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str, Training]:
     groups: defaultdict[str, list[LogResult]] = defaultdict(list)
     for result in results:
-        if result.throughput is None:
+        if result.throughput is None and not result.has_failed:
             problems = "; ".join(map(with_remedy, result.problems))
             raise UsageError(f"{result.path}: no throughput: {problems}")
         groups[key_of(result, named.root, named=not named.listed)].append(result)
@@ -277,8 +280,9 @@ def _implausible(
     by_model: defaultdict[str, dict[str, tuple[Place, float]]] = defaultdict(dict)
     for key, group in groups.items():
         place = Place.of(group[0].path)
-        if place is not None:
-            rate = statistics.median(r.throughput for r in group if r.throughput is not None)
+        rates = [result.throughput for result in group if result.throughput is not None]
+        if place is not None and rates:
+            rate = statistics.median(rates)
             by_model[key.removesuffix(place.layout)][key] = (place, rate)
     one: defaultdict[str, list[Problem]] = defaultdict(list)
     others: defaultdict[str, list[Problem]] = defaultdict(list)

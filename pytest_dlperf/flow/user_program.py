@@ -70,7 +70,7 @@ def _with_unchecked(case: Case, summary: RunSummary) -> RunSummary:
 
 
 def _read(case: Case, run: Run) -> LogResult:
-    """Return the first rank's log that has a throughput, else the log of all ranks.
+    """Return the first rank's log that has a throughput or failed, else the log of all ranks.
 
     One rank's log is enough, and in a log of several ranks lines may be mixed.
     """
@@ -85,7 +85,7 @@ def _read(case: Case, run: Run) -> LogResult:
     )
     for path in _rank_logs(run):
         result = extract(path, options)
-        if result.throughput is not None:
+        if result.throughput is not None or result.has_failed:
             return result
     return extract(Path(run.log), options)
 
@@ -101,11 +101,11 @@ def _rank_logs(run: Run) -> list[Path]:
 
 
 def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
+    if result.has_failed:
+        why = "; ".join(p.message for p in result.problems if p.code in problems.FAILED)
+        raise CaseError(f"{case.id}: {why}.\n{_log(run)}")
     if result.throughput is None or result.estimates is None:
         raise _unreadable(case, run, result)
-    for problem in result.problems:
-        if problem.code == problems.LOSS_LOST:
-            raise CaseError(f"{case.id}: {problem.message}.\n{_log(run)}")
     flops = case.flops_per_unit
     rate = result.throughput / case.world_size
     return replace(

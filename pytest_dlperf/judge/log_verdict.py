@@ -25,7 +25,7 @@ DOUBTFUL: Final = (
     | refusals.DISTURBED
 )
 #: Problem codes of a failed training, whose speed is meaningless.
-LOST: Final = frozenset({"loss-not-finite"})
+LOST: Final = frozenset({"loss-not-finite", "not-trained"})
 #: 90 % of 64 configurations of published reports repeat within this standard deviation.
 LOG_PRIOR: Final = Prior(run_sd=0.017, session_sd=0.006)
 _ESTIMATORS: Final = ("mean_of_rates", "median_of_rates", "time_weighted")
@@ -64,6 +64,9 @@ class LogSide:
     remarks: tuple[Problem, ...] = ()
     #: The files that it was read from.
     files: frozenset[str] = frozenset()
+    #: The format of the logs, and whether they have a loss; None where no log was read.
+    log_format: str | None = None
+    has_loss: bool | None = None
 
 
 def judge_logs(before: LogSide, now: LogSide, rule: Rule) -> Judgement:
@@ -71,23 +74,30 @@ def judge_logs(before: LogSide, now: LogSide, rule: Rule) -> Judgement:
 
     The sides must be the same training: another world size, batch, precision or unit is
     ``incomparable``, and so is a log that contradicts itself there; the sentence names what a
-    side does not report. A loss that is not finite is an ``error``. Where the rate estimators
-    disagree about the direction of a change, or about its exceeding the tolerance, the verdict is
-    ``unsteady``. Raises ``CaseError`` for a rate that is not a positive finite number.
+    side does not report. A training that failed, by its log, is an ``error``. Where the rate
+    estimators disagree about the direction of a change, or about its exceeding the tolerance, the
+    verdict is ``unsteady``. Raises ``CaseError`` for a rate that is not a positive finite number.
     """
     rates = [rate for session in now.sessions for rate in session]
+    if failed := failure(before, now):
+        return Judgement(
+            verdict=Verdict.ERROR,
+            reason=failed,
+            throughput=Comparison(
+                now=statistics.median(rates) if rates else None, verdict=Verdict.ERROR
+            ),
+        )
     check_rates(rates, now.name)
     for session in before.sessions:
         check_rates(session, before.name)
     for verdict, reason in (
-        (Verdict.ERROR, problem_reason(before, now, LOST)),
         (Verdict.INCOMPARABLE, differs(before, now)),
         (Verdict.INCOMPARABLE, problem_reason(before, now, DOUBTFUL)),
         (Verdict.UNSTEADY, problem_reason(before, now, refusals.UNSTEADY)),
     ):
         if reason:
             known = Comparison(now=statistics.median(rates), verdict=verdict)
-            if verdict is not Verdict.ERROR and same_unit(now.unit, before.unit):
+            if same_unit(now.unit, before.unit):
                 found, _ = _compared(before.sessions, rates, rule)
                 known = found.as_refused(verdict)
             return Judgement(verdict=verdict, reason=reason, throughput=known)
@@ -180,6 +190,18 @@ def problem_reason(before: LogSide, now: LogSide, codes: frozenset[str]) -> str:
     if not what or codes is not DOUBTFUL:
         return what
     return f"which training was measured is in doubt, so nothing is compared ({what})"
+
+
+def failure(before: LogSide, now: LogSide) -> str:
+    """Return why the speed of a side means nothing, as its training failed; or nothing."""
+    vanished = before.has_loss and now.has_loss is False and before.log_format == now.log_format
+    failed = problem_reason(before, now, LOST)
+    if vanished and not failed:
+        return (
+            f"the logs of {before.name} have a loss, and those of {now.name} none, so nothing "
+            "shows that it trained"
+        )
+    return failed
 
 
 def unknown(before: LogSide, now: LogSide) -> Sequence[str]:

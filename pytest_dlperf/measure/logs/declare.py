@@ -48,6 +48,16 @@ class LogRecord:
     whole_seconds: float | None = None
     #: 1 if something other than training begins, and takes its time; 0 if training begins.
     aside: int | None = None
+    #: Infinite if the printed norm of the gradients is not a finite number.
+    grad_norm: float | None = None
+    #: Iterations since the last print whose update was skipped, and whose loss or gradients were
+    #: not finite; without a step, what a line of words says.
+    skipped: float | None = None
+    not_finite: float | None = None
+    #: Iterations since the run began whose update was skipped.
+    skipped_in_all: int | None = None
+    #: A number made of the words that say that one update was skipped.
+    skip_word: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +102,8 @@ class Format:
     bar: bool = False
     #: Lines that many programs print: looked for where no other format reads any.
     last_resort: bool = False
+    #: The program prints a loss of 0 in place of one that is not a number.
+    zero_is_lost: bool = False
 
 
 def finite(value: Any) -> float | None:
@@ -160,7 +172,7 @@ class Field:
 
 
 class Loss(Field):
-    """A labelled loss: infinite if the log prints one that is not a finite number."""
+    """A labelled loss, or a norm of gradients: infinite if the printed one is not finite."""
 
     __slots__ = ()
 
@@ -179,7 +191,17 @@ class Loss(Field):
 
 #: Fields of a record that are whole numbers.
 WHOLE_FIELDS: Final = frozenset(
-    {"step", "epoch", "start", "total", "epochs", "epoch_steps", "aside"}
+    {
+        "step",
+        "epoch",
+        "start",
+        "total",
+        "epochs",
+        "epoch_steps",
+        "aside",
+        "skipped_in_all",
+        "skip_word",
+    }
 )
 Step = Field | re.Pattern[bytes]
 

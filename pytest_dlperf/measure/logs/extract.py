@@ -12,6 +12,7 @@ from pytest_dlperf.measure.logs import parsed_log, problems, rules, spans
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog, ParseOptions
 from pytest_dlperf.measure.logs.sizes import sizes
+from pytest_dlperf.measure.logs.trained import Account
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +41,11 @@ class LogResult:
     series: spans.RateSeries | None = field(default=None, repr=False)
     #: The windows that the numbers were taken from.
     kept: spans.RateSeries | None = field(default=None, repr=False)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the log says that its training failed, so that its speed means nothing."""
+        return any(problem.code in problems.FAILED for problem in self.problems)
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -103,12 +109,14 @@ def _result(parsed: ParsedLog) -> LogResult:
     selection = rules.named(options.rule)(series, options.skip, options.until)
     refusal = problems.refusal(parsed, size, selection, series)
     lost = tuple(problems.of_loss(parsed.timeline.loss_last))
+    training = () if refusal else tuple(problems.of_training(_account(parsed, selection.series)))
     found = (
         *problems.of_path(parsed, size.world_size),
         *size.problems,
         *problems.of_options(parsed, size.batch_by_words),
         *problems.of_timeline(parsed),
         *lost,
+        *training,
     )
     result = LogResult(
         path=parsed.path,
@@ -124,7 +132,7 @@ def _result(parsed: ParsedLog) -> LogResult:
         series=series,
         problems=(*found, *refusal),
     )
-    if refusal or parsed.has_several_runs:
+    if refusal or result.has_failed or parsed.has_several_runs:
         return result
     kept = selection.series
     wait_share = spans.data_wait_share(kept)
@@ -137,3 +145,8 @@ def _result(parsed: ParsedLog) -> LogResult:
         problems=(*found, *problems.of_series(kept, wait_share)),
         kept=kept,
     )
+
+
+def _account(parsed: ParsedLog, kept: spans.RateSeries) -> Account:
+    """Return what the log says of the iterations from the first window kept to the last."""
+    return parsed.timeline.untrained.account(float(kept.first[0]), float(kept.last[-1]))

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pytest_dlperf.measure.logs import facts, rules
+from pytest_dlperf.measure.logs import facts, rules, trained
 from pytest_dlperf.measure.logs.clean import Sieve, lines_with, stamp
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.facts import Facts
@@ -79,15 +79,16 @@ def read(
     fmt, blocks = _begin(_watched(blocks, log_facts), options.fmt, log_facts)
     if fmt is None:
         return None
-    timeline, reader = Timeline(fmt, counted or Counted()), Reader(fmt)
+    heard = trained.with_words(fmt)
+    timeline, reader = Timeline(fmt, counted or Counted()), Reader(heard)
     by_shape = fmt.by_shape and not rules.needs_stamps(options.rule)
-    for text in Sieve(fmt.anchors).texts(blocks):
+    for text in Sieve(heard.anchors).texts(blocks):
         columns = reader.columns(text) if by_shape else None
         if columns is not None:
             timeline.add_columns(columns)
             continue
-        for line in lines_with(text, fmt.anchors):
-            record = fmt.parse(line.text)
+        for line in lines_with(text, heard.anchors):
+            record = heard.parse(line.text)
             if record is not None:
                 timeline.add(record, line.rank, stamp(line.text))
     log_facts.look_at_end(fmt.anchors)

@@ -15,11 +15,21 @@ from pytest_dlperf.measure.logs.rules import Selection
 from pytest_dlperf.measure.logs.sizes import Sizes
 from pytest_dlperf.measure.logs.spans import RateSeries
 from pytest_dlperf.measure.logs.timeline import Timeline
+from pytest_dlperf.measure.logs.trained import Account
 
 #: So many iterations after the warm-up are a measurement.
 LEAST_ITERATIONS: Final = 10
 #: The last loss is NaN, or infinite.
 LOSS_LOST: Final = "loss-not-finite"
+#: Iterations that were measured trained nothing.
+NOT_TRAINED: Final = "not-trained"
+#: Codes of a training that failed: its speed means nothing, and no number is given.
+FAILED: Final = frozenset({LOSS_LOST, NOT_TRAINED})
+#: Loss scaling tries a larger scale every 2000 iterations (PyTorch, apex), 1000 (Megatron-LM), or
+#: 100, as in DeepSpeed's examples, and then skips one or, with hysteresis, two: up to 2 %. What
+#: such an iteration saves is its update alone.
+SKIPPED_SHARE: Final = 0.05
+SKIPPED_LEAST: Final = 2
 #: The rules may differ by such a factor.
 STABLE: Final = 1.10
 DATA_BOUND: Final = 0.10
@@ -230,6 +240,42 @@ def of_loss(loss_last: float | None) -> Iterator[Problem]:
             code=LOSS_LOST,
             message="the last loss in the log is not a finite number, so its speed means nothing",
         )
+
+
+def of_training(account: Account) -> Iterator[Problem]:
+    """Return a problem if measured iterations trained nothing: more than loss scaling skips."""
+    measured, lost = account.iterations, account.lost
+    what = f"{_count_of(lost)} of the {measured} iterations that were measured trained nothing"
+    if lost > max(SKIPPED_LEAST, SKIPPED_SHARE * measured):
+        yield Problem(
+            code=NOT_TRAINED,
+            message=f"{what} ({_how(account)}), so their speed means nothing",
+        )
+    elif account.loss_until is not None:
+        yield Problem(
+            code=NOT_TRAINED,
+            message=f"the log has a loss until iteration {account.loss_until}, and none in the "
+            f"{measured} iterations that were measured, so nothing shows that they trained",
+        )
+    elif lost > 0:
+        yield Problem(
+            code="steps-skipped",
+            message=f"{what} ({_how(account)}), as loss scaling does now and then; the throughput "
+            "counts them",
+        )
+
+
+def _how(account: Account) -> str:
+    skipped, lost = account.skipped, account.not_finite
+    words = [
+        *([f"{_count_of(skipped)} skipped"] if skipped else []),
+        *([f"{_count_of(lost)} with a loss or gradients that are not finite"] if lost else []),
+    ]
+    return ", ".join(words)
+
+
+def _count_of(iterations: float) -> str:
+    return f"{max(1, round(iterations))}"
 
 
 def of_timeline(parsed: ParsedLog) -> Iterator[Problem]:

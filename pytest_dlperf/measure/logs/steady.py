@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,17 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
+class Counted(NamedTuple):
+    """The windows of records that have a rate, and the iterations that each record is of."""
+
+    windows: dict[str, Floats]
+    first: Floats
+    last: Floats
+
+
 def count_at_once(
     columns: Columns, progress: Progress, fmt: Format, usual_work: float | None
-) -> dict[str, Floats] | None:
+) -> Counted | None:
     """Return the windows of the records, and move ``progress`` on; None if they are not steady.
 
     They are if steps and epochs rise, and the sum of a running mean with them. ``usual_work`` is
@@ -76,7 +84,8 @@ def count_at_once(
         progress.interval = int(further[~restarts][-1])
     progress.epoch_begins = bool(begins[-1])
     progress.running = running
-    return {name: column[known] for name, column in windows.items()}
+    kept = {name: column[known] for name, column in windows.items()}
+    return Counted(kept, counted - each + 1, counted)
 
 
 def _windows(columns: Columns) -> dict[str, Floats]:

@@ -17,6 +17,7 @@ from pytest_dlperf.measure.logs.declare import Format, LogRecord, measured, wait
 from pytest_dlperf.measure.logs.records import Columns
 from pytest_dlperf.measure.logs.running import Progress, RunningMean, UsualWork, rest_of_epoch
 from pytest_dlperf.measure.logs.steady import count_at_once
+from pytest_dlperf.measure.logs.trained import Untrained
 from pytest_dlperf.measure.logs.windows import LogWindow, LogWindows
 
 #: Ranks print a step at about the same time: only the last two steps can come again.
@@ -64,6 +65,10 @@ class Ranks:
             return None
         rank, lines = self.lines.most_common(1)[0]
         return rank if lines > _CLEARLY * self.lines[self._lead] else None
+
+    def is_counted(self, rank: int | None) -> bool:
+        """Return whether words are those of the rank whose prints are counted."""
+        return rank is None or self._lead is None or rank == self._lead
 
     def remember(self, epoch: int | None, step: int, window: LogWindow | None) -> None:
         """Take in a step that was printed for the first time."""
@@ -130,6 +135,7 @@ class Timeline:
         self.runs = 1
         self.ranks = Ranks(fmt, counted.lead)
         self.bars = Bars(fmt, counted.bar_total)
+        self.untrained = Untrained(fmt)
         self.prints = 0
         self.steps = 0
         self.total: int | None = None
@@ -185,14 +191,15 @@ class Timeline:
 
     def add(self, record: LogRecord, rank: int | None, at_s: float | None) -> None:
         """Take in a record, in the order of the log."""
+        if self._is_of_words(record, rank):
+            return
         if record.whole_run is not None:
             self.whole_run = record.whole_run
         if rank is not None:
             self.ranks.lines[rank] += 1
         step = self._joined_step(record)
-        if record.loss is not None and (self._format.bar or step is None):
-            self.loss_last = record.loss
         at = self._progress
+        self._hear_loss(record, step)
         if self.bars.is_aside(record, at.epoch, begun=at.step is not None) or step is None:
             return
         self.prints += 1
@@ -202,6 +209,7 @@ class Timeline:
             self.loss_last = record.loss
         last_step = at.step
         first = self._count(record, step)
+        self.untrained.take(record, first, at.counted)
         self.steps += 1
         self.total, self.epochs = record.total, record.epochs
         self.epoch_steps = record.epoch_steps
@@ -236,9 +244,12 @@ class Timeline:
             return False
         if self.ranks.lines or "whole_run" in columns or fmt.bar or fmt.resolution:
             return False
-        windows = count_at_once(columns, self._progress, fmt, self._work.usual)
-        if windows is None:
+        if self.untrained.has_words:
             return False
+        counted = count_at_once(columns, self._progress, fmt, self._work.usual)
+        if counted is None:
+            return False
+        self.untrained.take_columns(columns, counted.first, counted.last)
         self.prints += columns.length
         self.steps += columns.length
         ends = (columns[name][-1] for name in ("total", "epochs", "epoch_steps"))
@@ -248,8 +259,24 @@ class Timeline:
         known = losses[~np.isnan(losses)]
         if len(known):
             self.loss_last = float(known[-1])
-        self.windows.extend(windows)
+        self.windows.extend(counted.windows)
         return True
+
+    def _is_of_words(self, record: LogRecord, rank: int | None) -> bool:
+        """Take in words of iterations that trained nothing; return whether they are all it has."""
+        has_skips = record.skip_word is not None or record.skipped_in_all is not None
+        if not has_skips and (record.step >= 0 or record.not_finite is None):
+            return False
+        if self.ranks.is_counted(rank):
+            self.untrained.hear(record)
+        return record.step < 0
+
+    def _hear_loss(self, record: LogRecord, step: int | None) -> None:
+        """Take in a loss that may be printed apart from the steps."""
+        if record.loss is not None and (self._format.bar or step is None):
+            self.loss_last = record.loss
+        if self._format.bar and record.step < 0:
+            self.untrained.sample(record, self._progress.counted)
 
     def _joined_step(self, record: LogRecord) -> int | None:
         """Return the step of a record, or that of the line before if two lines are one record."""
@@ -319,6 +346,7 @@ class Timeline:
         if len(self.windows):
             window = self.windows.only
             window.first, window.last = 1, done
+        self.untrained.begin_at(done)
         return done
 
     def _window(

@@ -101,6 +101,7 @@ FORMATS: Final = built_in(
             seconds=Field(rb" time: "),
             data_wait_seconds=Field(rb" data: "),
             loss=Loss(rb" loss: "),
+            grad_norm=Loss(rb" grad_norm: "),
         ),
     ),
     # torchtitan: ``components/metrics.py``; tokens a second of one device since the last print.
@@ -121,6 +122,7 @@ FORMATS: Final = built_in(
             required={"rate"},
             rate=Field(rb"\b(?:tps|wps): {1,12}"),
             loss=Loss(rb"\bloss: {1,12}"),
+            grad_norm=Loss(rb"\bgrad_norm: {1,12}"),
         ),
     ),
 )

@@ -29,6 +29,7 @@ _train_line = parser(
     seconds=Field(rb"[\s,]time: "),
     data_wait_seconds=Field(rb"\bdata_time: "),
     loss=Loss(rb"[\s,]loss: "),
+    grad_norm=Loss(rb"[\s,]grad_norm: "),
 )
 
 
@@ -57,6 +58,7 @@ def _json(line: bytes) -> LogRecord | None:
         seconds=seconds,
         data_wait_seconds=finite(record.get("data_time")),
         loss=json_loss(record.get("loss")),
+        grad_norm=json_loss(record.get("grad_norm")),
     )
 
 

@@ -24,6 +24,9 @@ _MILLISECONDS: Final = Field(rb"elapsed time per iteration \(ms\): {0,12}")
 _GLOBAL_BATCH: Final = Field(rb"\b(?:global|gloabl) batch size: {1,12}")
 _SAMPLES_A_SECOND: Final = Field(rb"\bsamples(?: per second|/sec): {1,12}")
 _LM_LOSS: Final = Loss(rb"\blm[ _]loss:? {1,12}")
+_GRAD_NORM: Final = Loss(rb"grad[ _]norm:? {1,12}")
+_SKIPPED: Final = Field(rb"number of skipped iterations: {1,12}")
+_NAN: Final = Field(rb"number of nan iterations: {1,12}")
 
 
 def _megatron(line: bytes) -> LogRecord | None:
@@ -40,6 +43,9 @@ def _megatron(line: bytes) -> LogRecord | None:
         work=batch,
         seconds=milliseconds / 1000,
         loss=_LM_LOSS(line),
+        grad_norm=_GRAD_NORM(line),
+        skipped=_SKIPPED(line),
+        not_finite=_NAN(line),
     )
 
 
@@ -51,6 +57,7 @@ _HUGGINGFACE_BAR: Final = re.compile(
 _WHOLE: Final = Field(rb"'?train_samples_per_second'?\s{0,32}[:=] {0,8}'?")
 _WHOLE_SECONDS: Final = Field(rb"'train_runtime': '?")
 _HUGGINGFACE_LOSS: Final = Loss(rb"{'loss': '?")
+_HUGGINGFACE_NORM: Final = Loss(rb"'grad_norm': '?")
 _TOTAL: Final = Field(rb"\bTotal optimization steps = ")
 _TRAINING: Final = b"***** Running training"
 _NOT_TRAINING: Final = re.compile(rb"\*{5} Running (?:Evaluation|Prediction)")
@@ -64,7 +71,8 @@ _RICH_BAR: Final = re.compile(
     rb"(?P<hours>\d{1,6}):(?P<minutes>\d\d):(?P<seconds>\d\d) \xe2\x80\xa2 "
 )
 _VALIDATION: Final = re.compile(rb"^\s{0,8}Validat(?:ing|ion)\b")
-_LIGHTNING_LOSS: Final = Loss(rb"\b(?:train_)?loss(?:_step)?(?:=|: )")
+_LIGHTNING_LOSS: Final = Loss(rb"\b(?:(?:reduced_)?train_)?loss(?:_step)?(?:=|: )")
+_LIGHTNING_NORM: Final = Loss(rb"\bgrad_norm(?:=|: )")
 
 
 def _mean_seconds(bar: re.Match[bytes]) -> float | None:
@@ -81,6 +89,7 @@ def _huggingface(line: bytes) -> LogRecord | None:
     """
     bar = _HUGGINGFACE_BAR.match(line)
     whole, whole_seconds, loss = _WHOLE(line), _WHOLE_SECONDS(line), _HUGGINGFACE_LOSS(line)
+    norm = None if loss is None else _HUGGINGFACE_NORM(line)
     if bar is None:
         total = _TOTAL.whole(line)
         aside = 0 if _TRAINING in line else 1 if _NOT_TRAINING.search(line) else None
@@ -90,6 +99,7 @@ def _huggingface(line: bytes) -> LogRecord | None:
         return LogRecord(
             step=-1,
             loss=loss,
+            grad_norm=norm,
             whole_run=whole,
             whole_seconds=whole_seconds,
             total=total,
@@ -103,6 +113,7 @@ def _huggingface(line: bytes) -> LogRecord | None:
         total=int(bar["total"]),
         seconds=seconds,
         loss=loss,
+        grad_norm=norm,
         whole_run=whole,
         whole_seconds=whole_seconds,
     )
@@ -121,6 +132,7 @@ def _lightning(line: bytes) -> LogRecord | None:
         step=int(bar["done"]),
         seconds=seconds,
         loss=_LIGHTNING_LOSS(line),
+        grad_norm=_LIGHTNING_NORM(line),
     )
 
 
@@ -221,6 +233,8 @@ FORMATS: Final = built_in(
         parse=_huggingface,
         bar=True,
         last_resort=True,
+        # ``logging_nan_inf_filter``, which is on if nothing is said.
+        zero_is_lost=True,
     ),
     # Lightning: the bars of ``pytorch_lightning/callbacks/progress``: ``Epoch 0:  10%|#  | 50/500
     # [00:25<03:45, 2.00it/s]`` of ``tqdm_progress.py``, and that of ``rich_progress.py``.
