@@ -244,8 +244,44 @@ def test_a_page_without_javascript_says_what_needs_it(show, every_verdict):
     watched = show(every_verdict, java_script_enabled=False)
     page = watched.page
     assert "Sorting and filters need JavaScript" in page.locator("noscript").inner_text()
+    # What would do nothing is not offered
+    assert not page.locator("form.filters").is_visible()
+    arrow = "getComputedStyle(document.querySelector('#cases th button'), '::after').display"
+    assert page.evaluate(arrow) == "none"
     assert page.locator("#cases tbody tr").count() == 12
     watched.check()
+
+
+#: In pixels of CSS, between margins of 12 mm.
+A4 = (703, 1032)
+
+
+@SCRIPTS
+def test_paper_cuts_nothing_and_is_not_many_sheets(show, every_verdict, scripts):
+    """What scrolls on a screen does not on paper."""
+    watched = show(every_verdict, A4, java_script_enabled=scripts)
+    watched.page.emulate_media(media="print")
+    watched.open_all()
+    cut = watched.page.evaluate(
+        """() => [...document.querySelectorAll("main *")].filter(one => {
+             const {width, right} = one.getBoundingClientRect();
+             return width && right > innerWidth + 1;
+           }).map(one => `${one.tagName} ${one.className} ${one.textContent.slice(0, 40)}`)"""
+    )
+    assert cut == []
+    one = show(
+        [judged(case("tsm", "1n1g"), -0.05, Verdict.REGRESSED)], java_script_enabled=scripts
+    )
+    sheets = re.findall(rb"/Count (\d+)", one.page.pdf(format="A4"))
+    assert max(map(int, sheets)) <= 4
+
+
+@pytest.mark.parametrize("what", ["h2", "h3", "details.case > summary"])
+def test_on_paper_a_heading_stays_with_what_follows(show, every_verdict, what):
+    page = show(every_verdict, A4).page
+    page.emulate_media(media="print")
+    kept = f"getComputedStyle(document.querySelector({what!r})).breakAfter"
+    assert page.evaluate(kept) == "avoid"
 
 
 @pytest.mark.nightly  # a page of 10 MB takes as long as all other tests

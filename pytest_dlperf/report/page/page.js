@@ -2,6 +2,7 @@
 // Tables that sort and filter, and links that open what they lead to. Everything a reader needs is
 // in the markup already, charts as well: without this script the page still says all of it.
 (() => {
+  document.documentElement.classList.add("scripted");
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
   // ---- sorting ----
