@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Callable
 from typing import Any, Final
 
+#: Characters of a text that are kept at its begin and at its end: a message may hold a batch.
+_KEPT: Final = 4096
+#: A cut is moved by up to so many characters to a blank, so that it leaves no part of a word.
+_WORD: Final = 256
 _UNWRITABLE: Final = re.compile("[\x00\ud800-\udfff]")
 #: Lines of a traceback that are kept at its begin and at its end.
 _FIRST_LINES: Final = 12
@@ -26,14 +31,34 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code else "\\x00"
 
 
+def shortened(text: str) -> str:
+    """Return ``text`` without the middle of a very long one, and a line that says so."""
+    if len(text) <= 2 * _KEPT + _WORD:
+        return text
+    begin, end = text[:_KEPT], text[-_KEPT:]
+    before = begin.rfind(" ", _KEPT - _WORD)
+    begin, end = begin[: before if before >= 0 else _KEPT], end[end.find(" ", 0, _WORD) + 1 :]
+    left_out = len(text) - len(begin) - len(end)
+    return f"{begin}\n({left_out} characters are left out)\n{end}"
+
+
 def writable_values(value: Any) -> Any:
     """Return plain JSON types with every text of them writable, keys included."""
+    return _with_texts(value, writable)
+
+
+def texts_of_rank(values: Any) -> Any:
+    """Return plain JSON types with every text of them writable, and none very long."""
+    return _with_texts(values, lambda text: shortened(writable(text)))
+
+
+def _with_texts(value: Any, changed: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return writable(value)
+        return changed(value)
     if isinstance(value, dict):
-        return {writable_values(key): writable_values(item) for key, item in value.items()}
+        return {changed(key): _with_texts(item, changed) for key, item in value.items()}
     if isinstance(value, list):
-        return [writable_values(item) for item in value]
+        return [_with_texts(item, changed) for item in value]
     return value
 
 
@@ -68,6 +93,7 @@ def traceback_words(error: BaseException) -> str:
 def unforeseen(error: Exception) -> str:
     """Return the reason of a case that an ``error`` ended which nobody raised for the user."""
     return (
-        f"an error that was not foreseen: {error_words(error)}; unless its traceback leads into a "
-        f"plugin or a conftest, report it as a fault of pytest-dlperf:\n{traceback_words(error)}"
+        f"an error that was not foreseen: {shortened(error_words(error))}; unless its traceback "
+        "leads into a plugin or a conftest, report it as a fault of pytest-dlperf:\n"
+        f"{shortened(traceback_words(error))}"
     )

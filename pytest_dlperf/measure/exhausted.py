@@ -71,15 +71,19 @@ def _for_the_host(batch: int) -> str:
     )
 
 
-#: The line with an error of CUDA. That of a kernel is raised where the host next uses the device.
-_CUDA_ERROR: Final = re.compile(r"[^\n]*CUDA error: [^\n]*")
+#: In the line with an error of CUDA. A kernel's is raised where the host next uses the device.
+_CUDA_ERROR: Final = "CUDA error: "
 _OF_A_KERNEL: Final = re.compile(
     r"CUDA error: (?:device-side assert|an illegal|misaligned|unspecified launch|invalid program)"
 )
 #: How a kernel of PyTorch says which of its assertions failed, once for each thread.
-_ASSERTION: Final = re.compile(
-    r"(\S+:\d+: [^\n]{,300}?): block: \[[^\n]*?(Assertion `.*?` failed)"
-)
+_OF_A_BLOCK: Final = ": block: ["
+_PLACE: Final = re.compile(r"\S+:\d+: .*")
+_ASSERTED: Final = re.compile(r"Assertion `.*?` failed")
+#: So much of a line is looked at, before those words and after them: the time of such patterns
+#: grows with the square of it.
+_PLACE_CHARACTERS: Final = 400
+_ASSERTED_CHARACTERS: Final = 2000
 _HEAD_BYTES: Final = 2**18
 
 
@@ -89,18 +93,29 @@ def on_device(message: str, log: Path) -> str:
     It has the line with the error alone: CUDA's other lines are the same for every error. What a
     kernel asserted is in the log, of which the begin and the end are read.
     """
-    found = _CUDA_ERROR.search(message)
-    if found is None:
+    error = next((line.strip() for line in message.split("\n") if _CUDA_ERROR in line), "")
+    if not error:
         return ""
-    error = found[0].strip()
     if not _OF_A_KERNEL.search(error):
         return error
-    where = _ASSERTION.search(_ends_of(log)) if "assert" in error else None
-    words = f" ({where[2]} in {where[1]})" if where else ""
+    asserted = _assertion(_ends_of(log)) if "assert" in error else ""
     return (
-        f"{error}{words}; the traceback shows where the host saw the error, and with "
+        f"{error}{asserted}; the traceback shows where the host saw the error, and with "
         "CUDA_LAUNCH_BLOCKING=1 in the environment the line that started the kernel"
     )
+
+
+def _assertion(log: str) -> str:
+    """Return words for the first assertion of a kernel that failed, and its place; or nothing."""
+    for line in log.split("\n"):
+        head, separator, rest = line.partition(_OF_A_BLOCK)
+        if not separator:
+            continue
+        place = _PLACE.search(head[-_PLACE_CHARACTERS:])
+        words = _ASSERTED.search(rest[:_ASSERTED_CHARACTERS])
+        if place and words:
+            return f" ({words[0]} in {place[0]})"
+    return ""
 
 
 def _ends_of(log: Path) -> str:

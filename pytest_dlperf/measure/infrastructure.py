@@ -77,8 +77,9 @@ _RANK_KILLED: Final = re.compile(
 )
 #: The last line of a traceback, after the prefix that a launcher puts before lines of its ranks.
 _EXCEPTION: Final = re.compile(
-    r"^(?:\[[^\]]*\]:? ?)*(?P<name>(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit))(?::|$)", re.M
+    r"(?:\[[^\]]*\]:? ?)*(?P<name>(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit))(?::|$)"
 )
+_LINE_CHARACTERS: Final = 1000
 #: Only the launcher and its store raise these.
 _OF_THE_LAUNCHER: Final = re.compile(r"torch\.distributed\.")
 
@@ -103,12 +104,19 @@ def launch_failure(run: Run, records: Sequence[RankRecords], log: str, *, is_pro
         return ""
     silent = any(not (rank.wrote("failure") or rank.wrote("end")) for rank in records)
     is_unknown = is_program and not records
+    lines = _lines(log)
     for sign in _SIGNS:
         if (sign.is_wait and silent) or (sign.comes_later and is_unknown):
             continue
-        if found := sign.pattern.search(log):
-            return f"{sign.words}: {_line_of(log, found.start())}"
+        for line in lines:
+            if sign.pattern.search(line):
+                return f"{sign.words}: {line.strip()[:200]}"
     return ""
+
+
+def _lines(log: str) -> list[str]:
+    """Return the lines, cut: the time of some patterns grows with the square of the line."""
+    return [line[:_LINE_CHARACTERS] for line in log.split("\n")]
 
 
 def _is_of_the_code(records: Sequence[RankRecords]) -> bool:
@@ -127,10 +135,5 @@ def _is_of_the_code(records: Sequence[RankRecords]) -> bool:
 
 def _raised(log: str) -> bool:
     """Return whether an exception that is not the launcher's or its store's ended the program."""
-    names = (found["name"] for found in _EXCEPTION.finditer(log))
+    names = (found["name"] for line in _lines(log) if (found := _EXCEPTION.match(line)))
     return any(not _OF_THE_LAUNCHER.match(name) for name in names)
-
-
-def _line_of(log: str, position: int) -> str:
-    line = log[log.rfind("\n", 0, position) + 1 :].partition("\n")[0]
-    return line.strip()[:200]

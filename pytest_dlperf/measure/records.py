@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pytest_dlperf.core.run import Span
 from pytest_dlperf.core.wire import PROGRESS, rank_files, rank_of_file
 from pytest_dlperf.core.wire_records import CanaryRates, RecordKind, RecordsByKind, SpanRecord
-from pytest_dlperf.core.writable import writable_values
+from pytest_dlperf.core.writable import texts_of_rank
 
 if TYPE_CHECKING:
     from pytest_dlperf.core.wire import RankFile
@@ -98,7 +98,8 @@ def _read_rank(path: Path) -> RankRecords:
             continue  # the last line of a rank that was killed while it wrote
         # A program may write into its own folder
         if isinstance(values, dict) and isinstance(values.get("record"), str):
-            _take(reading, writable_values(values) if _HALF in line else values)
+            is_plain = len(line) < _LONG_LINE and _HALF not in line
+            _take(reading, values if is_plain else texts_of_rank(values))
     return RankRecords(
         rank=rank_of_file(path.name),
         by_kind=cast("RecordsByKind", reading.by_kind),
@@ -109,6 +110,8 @@ def _read_rank(path: Path) -> RankRecords:
 
 #: How JSON begins a surrogate, or NUL, that Python wrote.
 _HALF: Final = "\\u"
+#: Below it no text of a record is too long.
+_LONG_LINE: Final = 4096
 
 
 def _take(reading: _Reading, values: dict[str, Any]) -> None:

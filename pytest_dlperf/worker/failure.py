@@ -19,7 +19,7 @@ from pytest_dlperf.core.secret_texts import masked, secrets_of
 from pytest_dlperf.core.wire import rank_file
 from pytest_dlperf.core.wire_model import DTYPE_OF_PRECISION, SHORTER_DTYPES, ArithmeticRecord
 from pytest_dlperf.core.wire_records import FailureRecord
-from pytest_dlperf.core.writable import error_words, message_of, traceback_words
+from pytest_dlperf.core.writable import error_words, message_of, shortened, traceback_words
 
 
 class WorkerFailure(Exception):
@@ -39,8 +39,8 @@ def failure_record(error: BaseException) -> FailureRecord:
     words = message_of(error) if isinstance(error, WorkerFailure) else error_words(error)
     return FailureRecord(
         code=error.code if isinstance(error, WorkerFailure) else "exception",
-        message=masked(words, secrets),
-        traceback=masked(traceback_words(error), secrets),
+        message=shortened(masked(words, secrets)),
+        traceback=shortened(masked(traceback_words(error), secrets)),
         time=time.time(),
     )
 

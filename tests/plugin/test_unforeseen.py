@@ -92,6 +92,8 @@ for done in range(20):
             Path(os.environ["DLPERF_RUN"], "supervisor.json").write_text("{")
             # As os.listdir has the name of a file that is not in UTF-8
             name = "/data/caf" + os.fsdecode(b"\\xe9\\0")
+            if "long" in sys.argv:
+                raise ValueError("unexpected batch: " + "0.1234, " * 600_000)
             raise Unprintable() if "unprintable" in sys.argv else OSError(name)
 """
 PROGRAMS = """
@@ -107,6 +109,10 @@ def test_latin(dlperf):
 def test_silent(dlperf):
     dlperf.run()
 
+@pytest.mark.dlperf(command=["python", "w.py", "bad", "long"], suite="long", **OPTIONS)
+def test_long(dlperf):
+    dlperf.run()
+
 @pytest.mark.dlperf(command=["python", "w.py"], suite="fine", **OPTIONS)
 def test_fine(dlperf):
     dlperf.run()
@@ -115,7 +121,11 @@ REPORTS = ("html", "md", "metrics", "benchmark-json")
 
 
 def test_text_that_cannot_be_written_is_written_in_escapes(suite: Suite):
-    """In a message, and in variables that are recorded; it crosses xdist to every report."""
+    """In a message, and in variables that are recorded; it crosses xdist to every report.
+
+    A message of 5 MB in one line is cut in all of them, and patterns that look at it come to an
+    end.
+    """
     suite.write(PROGRAMS)
     suite.write_file("w.py", PROGRAM)
     suite.environment["NCCL_ODD"] = "a\udcffb"
@@ -128,7 +138,14 @@ def test_text_that_cannot_be_written_is_written_in_escapes(suite: Suite):
     assert "Unprintable: (its message cannot be printed: TypeError)" in reasons["silent"]
     assert by_suite["fine"]["measurement"]["runs"]
     assert by_suite["fine"]["environment"]["software"]["NCCL_ODD"] == r"a\udcffb"
+    assert "ValueError: unexpected batch: 0.1234, " in reasons["long"]
+    assert " characters are left out)" in reasons["long"]
+    texts = [(suite.path / name).read_text(encoding="utf-8") for name in ("r.json", "j.xml")]
+    for text in (*texts, result.stdout.str()):
+        assert " characters are left out)" in text
+        assert "0.1234, " * 1000 not in text
     for kind in REPORTS:
+        assert (suite.path / f"report.{kind}").stat().st_size < 2**20
         text = (suite.path / f"report.{kind}").read_text(encoding="utf-8")
         assert (r"caf\udce9" in text) == (kind in {"html", "md"})
     ElementTree.parse(suite.path / "j.xml")

@@ -75,6 +75,27 @@ def test_other_records_are_writable_too(tmp_path: Path):
     assert settings == {"rank": 0, "variables": {r"A\ud800": [r"\x00b", 1.5]}}
 
 
+def test_the_middle_of_a_very_long_text_is_left_out(tmp_path: Path):
+    message = "the first " + "word " * 100_000 + "last"
+    writer = RecordWriter(tmp_path, 0)
+    writer.write(failure=failure_record(ValueError(message)))
+    writer.close()
+    # As a program that writes its records itself
+    line = json.dumps({"rank": 1, "record": "failure", "message": "x" * 5_000_000})
+    (tmp_path / "rank00001.jsonl").write_text(line, encoding="utf-8")
+    ours, own = (rank.by_kind["failure"] for rank in read_records(tmp_path))
+    for text in (ours["message"], ours["traceback"], own["message"]):
+        assert len(text) < 10_000
+        [middle] = [line for line in text.splitlines() if line.endswith("are left out)")]
+        assert int(middle[1:].split()[0]) > 400_000
+    begin, _, end = ours["message"].splitlines()
+    assert begin.startswith("ValueError: the first word word")
+    assert begin.endswith("word")
+    assert end.startswith("word")
+    assert end.endswith("word last")
+    assert len(unforeseen(ValueError(message))) < 20_000
+
+
 def test_what_can_be_written_stays():
     values = {"ä": ["\n\t\x1b", "\U0001f600", 1, None, {"b": True}]}
     assert writable_values(values) == values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,28 @@ ROOT_CAUSE = (
     "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
     "  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 24)\n"
 )
+
+
+#: One line, or many, that nearly match: patterns must take no time that grows with their square.
+LONG = """
+import sys
+from pathlib import Path
+from pytest_dlperf.measure.exhausted import is_for_room, on_device
+from pytest_dlperf.measure.infrastructure import _SIGNS, _lines, _raised
+
+kernel = "CUDA error: device-side assert triggered"
+log = Path(sys.argv[1])
+for text in ("x", "x:1: ", " ", "[", "[\\n", "[a]: ", "a.", "Error", "OOM when allocating ",
+             "DistStoreError: Timed out ", "ssh_exchange_identification: ", "CUDA error",
+             "x:1: : block: [", ": block: [Assertion `"):
+    text *= 500_000 // len(text)
+    log.write_text(text)
+    assert on_device(text, log) == ""
+    assert on_device(f"{kernel} {text}", log)
+    _raised(text)
+    assert not any(sign.pattern.search(line) for line in _lines(text) for sign in _SIGNS)
+    is_for_room(text[:8192])
+"""
 
 
 def failed(
@@ -132,3 +156,8 @@ def test_nodes_that_are_gone(tmp_path: Path, end: str, retried: bool):
     assert failed(tmp_path, "", exit_code=1, end=end) == told
     trained = [[{"record": "first_step", "rank": 0, "time": 1.0}]]
     assert failed(tmp_path, "", trained, exit_code=1, end=end) == ""
+
+
+def test_long_lines_take_no_time_that_grows_with_their_square(tmp_path: Path):
+    command = [sys.executable, "-c", LONG, str(tmp_path / "output.log")]
+    assert subprocess.run(command, timeout=300, check=False).returncode == 0
