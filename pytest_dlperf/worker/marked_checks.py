@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pytest_dlperf.core.wire_model import ChecksumRecord
@@ -31,6 +31,7 @@ class MarkedChecks:
         self._parameters = list(parameters)
         self.fixed_batch = fixed_batch
         self._counting: Any = None
+        self._restore: Callable[[], None] = lambda: None
         #: Why the precision was not looked at; empty once it was.
         self.unwatched = "the second step, which is looked at, is not within the warm-up"
 
@@ -41,8 +42,9 @@ class MarkedChecks:
         if watch.compiles():
             self.unwatched = "its step is compiled, and operations are not seen there"
             return
-        self._counting = flops.FlopsByDtype()
-        self._counting.__enter__()
+        counting = self._counting = flops.FlopsByDtype()
+        self._restore = watch.note_replays(lambda _: counting.uncounted.note(watch.REPLAY, ()))
+        counting.__enter__()
 
     def watched(self, precision: str) -> None:
         """End it; raise ``WorkerFailure`` where most was in another dtype than ``precision``'s."""
@@ -51,6 +53,7 @@ class MarkedChecks:
         if self._counting is not None:
             counted, self._counting = self._counting, None
             counted.__exit__(None, None, None)
+            self._restore()
             if watch.compiles():
                 self.unwatched = "its second step was the first to compile"
                 return

@@ -8,6 +8,7 @@ from typing import Any
 
 import paddle
 import pytest
+from paddle import _C_ops
 from paddle.nn import functional as F
 
 from perf_tests import paddle_batches
@@ -164,11 +165,36 @@ def test_products_are_counted_however_their_arguments_are_given():
         (lambda: x.matmul(y=y.T), 2 * 3 * 5 * 4),
         (lambda: x @ y.T, 2 * 3 * 5 * 4),
         (lambda: F.conv2d(x=images, weight=filters), 2 * 3 * 3 * 3 * 2 * 9),
+        (lambda: paddle.bmm(x[None], y.T[None]), 2 * 3 * 5 * 4),
+        (lambda: paddle.addmm(paddle.ones([3, 5]), x, y.T), 2 * 3 * 5 * 4),
+        (lambda: paddle.mv(x, paddle.ones([4])), 2 * 3 * 4),
     ]:
         counted = FlopsByDtype()
         with counted:
             call()
         assert counted.flops == {"float32": flops}
+        assert not counted.uncounted
+
+
+def test_operators_without_a_formula_are_named():
+    images = paddle.ones([1, 2, 5, 5])
+    before = {name: getattr(_C_ops, name) for name in dir(_C_ops)}
+    for call, name in [
+        (lambda: paddle.nn.LSTM(4, 3)(paddle.ones([2, 3, 4])), "rnn"),
+        (lambda: paddle.nn.Conv2DTranspose(2, 3, 3)(images), "conv2d_transpose"),
+        (lambda: paddle.einsum("ij,kj->ik", images[0, 0], images[0, 1]), "einsum"),
+    ]:
+        with (counted := FlopsByDtype()):
+            call()
+        assert counted.uncounted == {name: ["float32"]}
+    assert {name: getattr(_C_ops, name) for name in dir(_C_ops)} == before
+    with (counted := FlopsByDtype()):
+        F.interpolate(images, scale_factor=2, mode="bilinear")
+    assert not counted.uncounted
+    # Arguments that are not known here: a formula that raises ends nothing
+    with (counted := FlopsByDtype()):
+        counted._counting("matmul", lambda **_: images, lambda **given: given["new"])()
+    assert list(counted.uncounted) == ["matmul"]
 
 
 class Recorder:

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from perf_tests.resnet50 import tf_horovod_train as resnet50
 from perf_tests.resnet50.recipe import SIZES
+from pytest_dlperf.worker.frameworks.tensorflow import watch
 from pytest_dlperf.worker.frameworks.tensorflow.framework import Tensorflow
 from pytest_dlperf.worker.frameworks.tensorflow.job import TensorflowJob
 from pytest_dlperf.worker.frameworks.tensorflow.ranks import Alone
@@ -94,6 +95,37 @@ def test_flops_are_counted_by_the_dtype_of_operations(policy: str, dtype: str):
     expected = {dtype: 3 * one}
     expected["float32"] = expected.get("float32", 0) + 3 * product
     assert dict(flops.flops) == expected
+
+
+def test_what_has_no_formula_is_named_and_ends_nothing(monkeypatch: pytest.MonkeyPatch):
+    kernel = tf.Variable(tf.ones((3, 3, 4, 2)))
+
+    @tf.function
+    def by_channels(images):
+        with tf.GradientTape() as tape:
+            tape.watch(images)
+            found = tf.reduce_sum(tf.nn.depthwise_conv2d(images, kernel, [1] * 4, "SAME"))
+        return tape.gradient(found, [images, kernel])
+
+    @tf.function
+    def sparse(matrix):
+        eye = tf.sparse.from_dense(tf.eye(4))
+        return tf.sparse.sparse_dense_matmul(eye, matrix) @ matrix
+
+    images, matrix = tf.ones((2, 16, 16, 4)), tf.ones((4, 4))
+    by_channels(images), sparse(matrix)
+    with (counted := FlopsByDtype()):
+        by_channels(images)
+    assert dict(counted.flops) == {"float32": 3 * 2 * (2 * 16 * 16 * 8) * 9}
+    assert not counted.uncounted
+    with (counted := FlopsByDtype()):
+        sparse(matrix)
+    assert dict(counted.flops) == {"float32": 2 * 4**3}
+    assert list(counted.uncounted) == ["SparseTensorDenseMatMul"]
+    monkeypatch.setitem(watch._MULTIPLY_ADDS, "MatMul", lambda operation: operation.nothing)
+    with (counted := FlopsByDtype()):
+        sparse(matrix)
+    assert "sparse" in " ".join(counted.uncounted)
 
 
 def weights_after_steps(precision: str, *, compiled: bool):

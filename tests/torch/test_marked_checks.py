@@ -45,3 +45,35 @@ def test_what_was_not_looked_at_is_said(checks: MarkedChecks, monkeypatch: pytes
     checks.watch()
     checks.watched("bf16")
     assert checks.record()["unwatched"].startswith("its step is compiled")
+
+
+@torch.library.custom_op("dlperf_tests::experts", mutates_args=())
+def experts(x: torch.Tensor) -> torch.Tensor:
+    """Multiply where nobody can look."""
+    return x @ x
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_operator_that_nobody_can_count_is_named(checks: MarkedChecks, precision: str):
+    """Most may have been done there, in the case's dtype."""
+    checks.watch()
+    torch.ones(4, 4) @ experts(torch.ones(4, 4).bfloat16()).float()
+    checks.watched(precision)
+    expected = "its second step ran dlperf_tests::experts (bfloat16), which nobody can count"
+    assert checks.record()["unwatched"] == expected
+
+
+def test_a_cuda_graph_in_a_step_is_named(checks: MarkedChecks, monkeypatch: pytest.MonkeyPatch):
+    """With a stand-in for a graph, whose replay does nothing."""
+
+    class Graph:
+        def replay(self) -> None: ...
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    replay = Graph.replay
+    checks.watch()
+    torch.ones(4, 4) @ torch.ones(4, 4)
+    Graph().replay()
+    checks.watched("fp32")
+    assert "ran torch.cuda.CUDAGraph.replay, which" in checks.record()["unwatched"]
+    assert Graph.replay is replay

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Final
 
@@ -43,6 +44,18 @@ class FlopsByDtype:
             if original is not None:  # not every version has every operator
                 self._originals.append((owner, name, original))
                 setattr(owner, name, self._counting(name, original, per_element))
+        known = {name for _, name, _ in _OPERATORS}
+        for name in filter(_may_multiply, set(dir(_C_ops)) - known):
+            original = getattr(_C_ops, name)
+            self._originals.append((_C_ops, name, original))
+            setattr(_C_ops, name, self._noting(name, original))
+
+    def _noting(self, name: str, original: Any) -> Callable[..., Any]:
+        def note(*args: Any, **kwargs: Any) -> Any:
+            self.uncounted.note(name, _dtypes_in([*args, *kwargs.values()]))
+            return original(*args, **kwargs)
+
+        return note
 
     def _counting(
         self, name: str, original: Any, per_element: Callable[..., int]
@@ -50,8 +63,9 @@ class FlopsByDtype:
         def count(*args: Any, **kwargs: Any) -> Any:
             out = original(*args, **kwargs)
             try:
-                dtype = str(out.dtype).removeprefix("paddle.")
-                self.flops[dtype] += 2 * math.prod(out.shape) * per_element(*args, **kwargs)
+                self.flops[_dtype_of(out)] += (
+                    2 * math.prod(out.shape) * per_element(*args, **kwargs)
+                )
             except Exception:  # noqa: BLE001  # of arguments that are not known here
                 self.uncounted.note(name, ())
             return out
@@ -69,6 +83,30 @@ class FlopsByDtype:
         self._originals.clear()
 
 
+def _dtype_of(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("paddle.")
+
+
+def _dtypes_in(values: Sequence[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, paddle.Tensor):
+            yield _dtype_of(value)
+        elif isinstance(value, list | tuple):
+            yield from _dtypes_in(value)
+
+
+#: Operators that multiply matrices, by their names; and what only sounds like them.
+_MULTIPLIES: Final = re.compile(
+    r"(?:^|_)(?:[a-z]*mm|matmul|gemm|conv\w*|attention|attn|rnn|lstm|gru|linear|mv|bilinear|einsum"
+    r"|multi_dot)(?:_|$)"
+)
+_MULTIPLIES_NOT: Final = re.compile(r"_grad|interp|quantize|comm_stream")
+
+
+def _may_multiply(name: str) -> bool:
+    return bool(_MULTIPLIES.search(name)) and not _MULTIPLIES_NOT.search(name)
+
+
 def _of_convolution(*args: Any, **kwargs: Any) -> int:
     weight = _operand(1, ("filter", "weight"), args, kwargs)
     return 0 if weight is None else math.prod(weight.shape[1:])
@@ -79,6 +117,14 @@ def _of_product(*args: Any, **kwargs: Any) -> int:
     # Of a linear layer the third argument is the bias.
     transposed = _operand(2, ("transpose_x",), args, kwargs) is True
     return 0 if x is None else int(x.shape[-2 if transposed else -1])
+
+
+def _of_plain_product(*args: Any, **kwargs: Any) -> int:
+    return int(_operand(0, ("x",), args, kwargs).shape[-1])
+
+
+def _of_added_product(*args: Any, **kwargs: Any) -> int:
+    return int(_operand(1, ("x",), args, kwargs).shape[-1])
 
 
 def _operand(
@@ -101,6 +147,10 @@ _OPERATORS: tuple[tuple[Any, str, Callable[..., int]], ...] = (
     (_C_ops, "conv3d", _of_convolution),
     (_C_ops, "matmul", _of_product),
     (_C_ops, "linear", _of_product),
+    (_C_ops, "addmm", _of_added_product),
+    (_C_ops, "baddbmm", _of_added_product),
+    (_C_ops, "bmm", _of_plain_product),
+    (_C_ops, "mv", _of_plain_product),
     (paddle.Tensor, "__matmul__", _of_product),
 )
 

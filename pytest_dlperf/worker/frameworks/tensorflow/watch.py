@@ -130,6 +130,20 @@ def _convolution_to_kernel(operation: Any) -> int:
     return _size(gradient) * math.prod(_shape(operation.outputs[0])[:-1])
 
 
+def _depthwise(operation: Any) -> int:
+    return _size(operation.outputs[0]) * math.prod(_shape(operation.inputs[1])[:2])
+
+
+def _depthwise_to_input(operation: Any) -> int:
+    _, kernel, gradient = operation.inputs
+    return _size(gradient) * math.prod(_shape(kernel)[:2])
+
+
+def _depthwise_to_kernel(operation: Any) -> int:
+    _, _, gradient = operation.inputs
+    return _size(gradient) * math.prod(_shape(operation.outputs[0])[:2])
+
+
 def _product(operation: Any, transposed: str) -> int:
     inner = -2 if operation.get_attr(transposed) else -1
     return _size(operation.outputs[0]) * _shape(operation.inputs[0])[inner]
@@ -152,6 +166,9 @@ _MULTIPLY_ADDS: Final[dict[str, Callable[[Any], int]]] = {
     "Conv3DBackpropInputV2": _convolution_to_input,
     "Conv2DBackpropFilter": _convolution_to_kernel,
     "Conv3DBackpropFilterV2": _convolution_to_kernel,
+    "DepthwiseConv2dNative": _depthwise,
+    "DepthwiseConv2dNativeBackpropInput": _depthwise_to_input,
+    "DepthwiseConv2dNativeBackpropFilter": _depthwise_to_kernel,
     "MatMul": lambda operation: _product(operation, "transpose_a"),
     "BatchMatMulV2": lambda operation: _product(operation, "adj_x"),
     "Einsum": _einsum,

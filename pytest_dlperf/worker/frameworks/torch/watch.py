@@ -61,35 +61,38 @@ class Watch:
 
     def captures(self) -> None:
         """Look at what ``torch.cuda.graph`` captures, from now until ``second``."""
-        graph, graphs, watch = torch.cuda.graph, torch.cuda.CUDAGraph, self
-        enter, leave, replay = graph.__enter__, graph.__exit__, graphs.replay
+        graph, watch = torch.cuda.graph, self
+        enter, leave = graph.__enter__, graph.__exit__
         open_now: list[contextlib.ExitStack] = []
 
         def entered(capture: Any) -> Any:
             result = enter(capture)
-            open_now.append(watch._captured(capture.cuda_graph))
+            open_now.append(watch._captured(getattr(capture, "cuda_graph", None)))
             return result
 
         def left(capture: Any, *error: Any) -> Any:
             open_now.pop().close()
             return leave(capture, *error)
 
-        def replayed(captured: Any) -> Any:
+        def replayed(captured: Any) -> None:
             if watch._replayed is not None:
                 watch._replayed.append(captured)
-            return replay(captured)
+
+        restore_replay = note_replays(replayed)
 
         def restore() -> None:
-            graph.__enter__, graph.__exit__, graphs.replay = enter, leave, replay
+            graph.__enter__, graph.__exit__ = enter, leave
+            restore_replay()
 
-        graph.__enter__, graph.__exit__, graphs.replay = entered, left, replayed
+        graph.__enter__, graph.__exit__ = entered, left
         self._restore = restore
 
     def _captured(self, graph: Any) -> contextlib.ExitStack:
         opened = contextlib.ExitStack()
         if self._replayed is not None:
             # The second iteration counts it at once, and its first replay not again
-            self._graphs[graph] = FlopsByDtype()
+            if graph is not None:
+                self._graphs[graph] = FlopsByDtype()
             return opened
         if compiles():
             # What is captured must be the compiled code.
@@ -101,8 +104,9 @@ class Watch:
             return opened
         if self.shapes.shapes is None:
             opened.enter_context(self.shapes)
-        self._graphs[graph] = FlopsByDtype()
-        opened.enter_context(self._graphs[graph])
+        if graph is not None:
+            self._graphs[graph] = FlopsByDtype()
+            opened.enter_context(self._graphs[graph])
         return opened
 
     def first(self) -> AbstractContextManager[Any]:
@@ -160,7 +164,7 @@ class Watch:
             if graph in self._graphs:
                 self.arithmetic.add(self._graphs[graph])
             else:
-                self.arithmetic.uncounted.note("torch.cuda.CUDAGraph.replay", ())
+                self.arithmetic.uncounted.note(REPLAY, ())
         if self._graphs and not replayed and not self.arithmetic.flops:
             self.unwatched = (
                 "a CUDA graph was captured, and the second iteration, the one that is looked at, "
@@ -186,6 +190,26 @@ class Watch:
 
     def _forget(self, why: str) -> None:
         self.unwatched, self.arithmetic, self._replayed = why, FlopsByDtype(), None
+
+
+#: What a CUDA graph's operations are called of which nothing is known.
+REPLAY: Final = "torch.cuda.CUDAGraph.replay"
+
+
+def note_replays(note: Callable[[Any], None]) -> Callable[[], None]:
+    """Call ``note`` with each CUDA graph that is replayed; return what ends it."""
+    graphs = torch.cuda.CUDAGraph
+    replay = graphs.replay
+
+    def replayed(captured: Any) -> Any:
+        note(captured)
+        return replay(captured)
+
+    def restore() -> None:
+        graphs.replay = replay
+
+    graphs.replay = replayed
+    return restore
 
 
 def compiles() -> bool:
