@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -138,6 +139,20 @@ def instant(text: str) -> datetime:
     # Python 3.10 does not read the Z
     found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+
+
+#: ISO 8601 as it is written here: its first ten characters are a date.
+_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}(T|$)")
+
+
+def is_instant(text: str) -> bool:
+    """Return whether ``text`` is a time as baselines and results files have it."""
+    try:
+        # To UTC: the first and the last year have hours that are not in it
+        instant(text).astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return False
+    return _TIME.match(text) is not None
 
 
 def level_of(sessions: Iterable[Session]) -> tuple[Session, ...]:

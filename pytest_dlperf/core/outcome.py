@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pytest_dlperf.core.arm import ArmKind
-from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.baseline import Session, is_instant
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.errors import UsageError
@@ -165,6 +165,8 @@ class Explanation:
 
 #: Version of results files. 1: the first.
 RESULTS_FORMAT: Final = 1
+#: Lists and objects within each other that a results file may have; it has some ten.
+_DEPTH: Final = 50
 #: Figures that are written for readers, and computed again when read.
 DERIVED: Final = ("throughput", "speedup", "efficiency", "peak_memory_bytes")
 
@@ -315,7 +317,7 @@ def outcome_from_json(values: Any) -> Outcome:
         if isinstance(values.get("against"), dict):
             values["against"] = _without_derived(values["against"])
         return decode(Outcome, _without_derived(values))
-    except (DecodeError, KeyError, AttributeError) as error:
+    except (KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"not an outcome: {error}") from error
 
 
@@ -345,14 +347,41 @@ def results_from_json(values: Any, *, where: str) -> tuple[Outcome, ...]:
         raise UsageError(
             f"{where}: format {values.get('format')!r}, this version reads {RESULTS_FORMAT}"
         )
+    if not _is_shallow(values):
+        raise UsageError(f"{where}: it is nested more than {_DEPTH} deep, as no results file is")
     try:
         found = tuple(outcome_from_json(item) for item in values["outcomes"])
+        for outcome in found:
+            _check_times(outcome)
         lists = decode(dict[str, dict[str, str]], values.get("packages", {}), "packages")
         return tuple(_with_packages(outcome, lists) for outcome in found)
     except DecodeError as error:
         raise UsageError(f"{where}: {error}") from error
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
+
+
+def _is_shallow(values: Any) -> bool:
+    """Return whether lists and objects are nested at most ``_DEPTH`` deep."""
+    level = [values]
+    for _ in range(_DEPTH):
+        level = [
+            item
+            for one in level
+            if isinstance(one, dict | list)
+            for item in (one.values() if isinstance(one, dict) else one)
+        ]
+    return not any(isinstance(one, dict | list) for one in level)
+
+
+def _check_times(outcome: Outcome) -> None:
+    """Raise ``DecodeError`` for a time that is none; only what was not measured may have none."""
+    times = [session.time for session in outcome.baseline_sessions if session.time]
+    if outcome.time or outcome.measurement is not None:
+        times.append(outcome.time)
+    for time in times:
+        if not is_instant(time):
+            raise DecodeError(f"{outcome.case.id}: {time!r} is not a time")
 
 
 def _with_packages(outcome: Outcome, lists: Mapping[str, Mapping[str, str]]) -> Outcome:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import itertools
-import json
 import os
 import statistics
 from collections import defaultdict
@@ -13,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
-from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.baseline import Baseline, is_instant
 from pytest_dlperf.core.codec import DecodeError, decode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome, results_from_json
@@ -27,7 +26,7 @@ from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place, key_of, name_of
 from pytest_dlperf.measure.logs.problems import implausible, with_remedy
-from pytest_dlperf.report.json_ import read_shards
+from pytest_dlperf.report.json_ import load, read_shards
 from pytest_dlperf.store.baseline.file_format import stored_twice
 from pytest_dlperf.store.baseline.stored_session import session_of
 
@@ -191,10 +190,7 @@ def _is_json(path: Path) -> bool:
 
 
 def _of_json(path: Path) -> dict[str, Training]:
-    try:
-        values: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: {error}") from error
+    values = load(path)
     if "outcomes" in values:
         return _measured(results_from_json(values, where=str(path)), str(path))
     if "sessions" in values and "case_id" not in values:
@@ -205,6 +201,9 @@ def _of_json(path: Path) -> dict[str, Training]:
             baseline = decode(Baseline, values)
         except DecodeError as error:
             raise UsageError(f"{path}: {error}") from error
+        for session in baseline.sessions:
+            if session.time and not is_instant(session.time):
+                raise UsageError(f"{path}: {session.time!r} is not a time")
         if twice := next(stored_twice(baseline), ""):
             raise UsageError(f"{path}: {twice}; remove one of the two")
         return {baseline.case_id: baseline}

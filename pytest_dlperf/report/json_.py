@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome, results_from_json, results_to_json
@@ -30,16 +31,22 @@ def write_text(path: Path, text: str) -> None:
 
 def read(path: Path) -> tuple[Outcome, ...]:
     """Return the outcomes of a results file; raise ``UsageError`` if it cannot be read."""
+    return results_from_json(load(path), where=str(path))
+
+
+def load(path: Path) -> Any:
+    """Return what a file of JSON holds; raise ``UsageError`` if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
         if not text.strip():
             raise UsageError(f"{path}: not JSON (the file is empty)")
-        values = json.loads(text)
+        return json.loads(text)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: it is nested too deep to be read") from error
     except ValueError as error:
         raise UsageError(f"{path}: not JSON ({error})") from error
-    return results_from_json(values, where=str(path))
 
 
 def read_shards(paths: Sequence[Path]) -> tuple[Outcome, ...]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pytest_dlperf.core.baseline import Baseline, Session, instant
+from pytest_dlperf.core.baseline import Baseline, Session, is_instant
 from pytest_dlperf.core.codec import DecodeError, decode, encode
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.store.baseline.key import MEASURED, PUBLISHED, Key
@@ -177,9 +177,7 @@ def _is_positive(value: float) -> bool:
 def _time(text: str, where: str, *, may_be_empty: bool) -> Iterator[str]:
     if not text and may_be_empty:
         return
-    try:
-        instant(text)
-    except ValueError:
+    if not is_instant(text):
         yield f"{where}: {text!r} is not a time; write it as 2026-11-21T04:02:00Z"
 
 

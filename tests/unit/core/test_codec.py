@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -43,6 +44,9 @@ TEXTS = st.dictionaries(TEXT, TEXT, max_size=2)
 NUMBERS = st.dictionaries(TEXT, NUMBER, max_size=2)
 OPTION = TEXT | st.booleans() | st.integers(-(10**6), 10**6) | NUMBER
 VERDICTS = st.sampled_from(Verdict)
+TIME = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1)).map(
+    lambda at: f"{at.isoformat()}Z"
+)
 
 
 def some(values: st.SearchStrategy[Any], *, least: int = 0) -> st.SearchStrategy[tuple[Any, ...]]:
@@ -155,7 +159,7 @@ ENVIRONMENTS = st.builds(
 )
 SESSIONS = st.builds(
     Session,
-    time=TEXT,
+    time=st.just("") | TIME,
     runs=some(RATE, least=1),
     speedup=st.none() | RATE,
     canary=NUMBERS,
@@ -186,7 +190,7 @@ OUTCOMES = st.builds(
     node_id=TEXT,
     failed=st.booleans(),
     update=st.sampled_from(["", "created", "appended", "replaced", "unchanged"]),
-    time=TEXT,
+    time=TIME,
     commit=TEXT,
     dirty=st.booleans(),
     elapsed_s=RATE,
