@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shlex
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -44,3 +47,26 @@ def folder() -> Path:
             "set DLPERF_RUNTIME_DIR to a folder of your own, which may be in this one"
         )
     return path
+
+
+#: A full disk, one that is read only, and one without locks.
+_OF_THE_DISK: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.ENOLCK}
+)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Raise ``CaseError`` with what to do where the disk of the folder takes no lock ``path``.
+
+    An error while a file is written names no file, and the session's own folder is another one.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        raise CaseError(
+            f"the lock {path} cannot be taken: {error.strerror}; make room there, or set "
+            "DLPERF_RUNTIME_DIR to another folder"
+        ) from error

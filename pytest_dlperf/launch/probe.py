@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Final
@@ -44,7 +45,10 @@ class Probes:
 
         Raises ``CaseError`` if it failed, with the last lines of its output.
         """
-        with FileLock(runtime_folder.folder() / "probe.lock"):
+        path = runtime_folder.folder() / "probe.lock"
+        with contextlib.ExitStack() as held:
+            with runtime_folder.naming(path):
+                held.enter_context(FileLock(path))
             answer = self._read(framework)
             if answer is None:
                 answer = self._probe(framework, timeout_s)

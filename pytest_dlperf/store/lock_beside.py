@@ -55,7 +55,8 @@ def locked(path: Path) -> Iterator[None]:
             beside.unlink(missing_ok=True)
             digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
             lock = runtime_folder.folder() / f"written-{digest}.lock"
-            descriptor = _taken(lock, until_s)
+            with runtime_folder.naming(lock):
+                descriptor = _taken(lock, until_s)
         try:
             yield
         finally:

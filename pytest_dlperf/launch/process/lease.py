@@ -45,8 +45,9 @@ def host_lease(
     waiting = _Waiting(path, on_wait or (lambda words: None))
     descriptor = _take(path, waiting, on_poll or (lambda: None))
     try:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "case": case_id}).encode(), 0)
+        with runtime_folder.naming(path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "case": case_id}).encode(), 0)
         yield descriptor
     finally:
         # Closing does not unlock while a supervisor still holds a copy, as intended.
@@ -88,7 +89,8 @@ def _path() -> Path:
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with runtime_folder.naming(path):
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def _take(path: Path, waiting: _Waiting, on_poll: Callable[[], None]) -> int:
@@ -98,7 +100,8 @@ def _take(path: Path, waiting: _Waiting, on_poll: Callable[[], None]) -> int:
         try:
             while True:
                 try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    with runtime_folder.naming(path):
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
                     waiting.go_on(_holder(descriptor))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.process import lease
 
 #: Holds the lease until a line comes in.
@@ -116,6 +119,27 @@ def test_a_file_that_was_removed_is_nobodys_lease(
 
     with lease.host_lease("mine", on_wait=waiting):
         assert lease.lease_holder() == f"pid {os.getpid()} (mine)"
+
+
+@pytest.mark.parametrize("function", ["open", "pwrite"])
+def test_a_full_disk_is_that_of_the_runtime_folder(
+    runtime_folder: Path, monkeypatch: pytest.MonkeyPatch, function: str
+):
+    """A real one needs a file system of its own: the kernel's answer is planted."""
+    original = getattr(os, function)
+
+    def full(target: Any, *rest: Any) -> Any:
+        if function == "open" and "host.lease" not in str(target):
+            return original(target, *rest)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, function, full)
+    with pytest.raises(CaseError) as caught, lease.host_lease("case"):
+        pass
+    assert str(caught.value) == (
+        f"the lock {runtime_folder}/host.lease cannot be taken: No space left on device; make "
+        "room there, or set DLPERF_RUNTIME_DIR to another folder"
+    )
 
 
 def test_the_lease_does_not_follow_a_link(runtime_folder: Path, tmp_path_factory):
