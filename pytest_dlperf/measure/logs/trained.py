@@ -26,52 +26,58 @@ if TYPE_CHECKING:
 
 #: Beyond this number stretches are joined two by two, so that memory is bounded for any log.
 _MOST_STRETCHES: Final = 1 << 14
-#: Bytes that every line below has; ``nan`` finds lines of losses.
+#: Bytes of which every line below has some; ``nan`` finds lines of losses.
 _ANCHORS: Final = (
     b"verflow",
     b"OVERFLOW",
-    b", skipped=",
-    b"optimizer not run",
     b"nan",
     b"NaN",
+    b"on-finite",
+    b"optimizer not run",
+    b", skipped=",
 )
-#: One line for each skipped update: DeepSpeed ("OVERFLOW! Rank 0 Skipping step", "Overflow
-#: detected. Skipping step", of ``runtime/fp16``), apex ("Gradient overflow.  Skipping step"),
-#: fairseq ("gradient overflow detected, ignoring gradient"), PaddlePaddle ("Found inf or nan,
-#: current scale is" of ``amp/grad_scaler.py``) and PaddleNLP ("optimizer not run").
+#: One line for each skipped update, in words of many programs: DeepSpeed's "OVERFLOW! Rank 0
+#: Skipping step" and "Overflow detected. Skipping step" (``runtime/fp16``), apex's "Gradient
+#: overflow.  Skipping step", fairseq's "gradient overflow detected, ignoring gradient", ESPnet's
+#: "The grad norm is nan. Skipping updating the model".
 _SKIP: Final = re.compile(
-    rb"(?:(?:[Oo]verflow|OVERFLOW)[^\n]{0,40}?[Ss]kipping step"
-    rb"|overflow detected, (?:ignoring gradient|setting scale)"
-    rb"|Found inf or nan, current scale is"
+    rb"(?i)(?:overflow|\bnan\b|non-finite)[^\n]{0,60}?"
+    rb"\b(?:skip|ignor)[a-z]{0,5} (?:this |the |current )?"
+    rb"(?:step|updat|batch|iter|backward|grad|optim)[^\n]{0,160}"
+    # fairseq's ``amp``, PaddlePaddle's ``amp/grad_scaler.py``, PaddleNLP's Trainer
+    rb"|(?:overflow detected, setting scale|found inf or nan, current scale is"
     rb"|optimizer not run, scale)[^\n]{0,160}"
 )
 #: DeepSpeed names the rank in it, and every rank may print it.
 _RANK: Final = re.compile(rb"Rank \d{1,6} ")
 #: DeepSpeed's ``_report_progress``: updates skipped since the run began.
 _SKIPPED_IN_ALL: Final = re.compile(rb"\bstep=\d{1,15}, skipped=(\d{1,15}), lr=")
-#: A loss of training that is not a number, in a line of the program's own words.
-_LOST_LOSS: Final = re.compile(rb"\bloss['\"]?\s{0,4}[:=]?\s{0,4}['\"]?[+-]?(?:nan|NaN)\b")
-_NOT_OF_TRAINING: Final = re.compile(rb"(?i)val|eval|test")
+#: A loss of training that is not a number, in the program's own words.
+_LOST_LOSS: Final = re.compile(
+    rb"[Ll]oss['\"]?\s{0,4}(?:[:=]|is)?\s{0,4}['\"]?(?:tensor\()?[+-]?(?:nan|NaN)\b"
+)
+_NOT_OF_TRAINING: Final = re.compile(rb"(?i)(?<![a-z])(?:val(?!ue)|eval|test)")
 
 
 def with_words(fmt: Format) -> Format:
     """Return the format that also reads lines by which programs say that a step trained nothing.
 
-    A record of such a line has no step, unless a progress bar stands before the words.
+    A record of such a line has no step, unless a step is printed before the words.
     """
 
     def parse(line: bytes) -> LogRecord | None:
         record = fmt.parse(line)
-        if b"verflow" in line or b"OVERFLOW" in line or b"or nan," in line or b"not run" in line:
-            return _with_skip(line, record)
-        if record is not None:
-            return record
-        if b", skipped=" in line and (match := _SKIPPED_IN_ALL.search(line)):
+        if b"nan" in line or b"NaN" in line:
+            # A line of numbers has other signs.
+            if record is None or fmt.bar:
+                record = _with_skip(line, record)
+            if record is None or record.loss is None:
+                record = _with_lost_loss(line, record)
+        elif b"verflow" in line or b"OVERFLOW" in line or b"on-f" in line or b"not run" in line:
+            record = _with_skip(line, record)
+        if record is None and b", skipped=" in line and (match := _SKIPPED_IN_ALL.search(line)):
             return LogRecord(step=-1, skipped_in_all=int(match[1]))
-        is_lost = (b"nan" in line or b"NaN" in line) and _LOST_LOSS.search(line)
-        if is_lost and not _NOT_OF_TRAINING.search(line):
-            return LogRecord(step=-1, not_finite=1)
-        return None
+        return record
 
     every_line = b"\n" in fmt.anchors
     return replace(fmt, parse=parse, anchors=fmt.anchors if every_line else fmt.anchors + _ANCHORS)
@@ -83,6 +89,15 @@ def _with_skip(line: bytes, record: LogRecord | None) -> LogRecord | None:
         return record
     word = zlib.crc32(_RANK.sub(b"", match[0]))
     return replace(record or LogRecord(step=-1), skip_word=word)
+
+
+def _with_lost_loss(line: bytes, record: LogRecord | None) -> LogRecord | None:
+    if _LOST_LOSS.search(line) is None or _NOT_OF_TRAINING.search(line):
+        return record
+    if record is None or record.step < 0:
+        return replace(record or LogRecord(step=-1), not_finite=1)
+    # As gradients: a later line of the format may have no loss to show that it came back.
+    return replace(record, grad_norm=math.inf)
 
 
 class Stretches:

@@ -245,10 +245,53 @@ def test_a_users_pattern_reads_the_words_as_well(tmp_path: Path):
         words = "NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: "
         return f"{words}{2.0**-lost_so_far}\n" * lost + f"it {i} 16.0 it/s"
 
-    fmt = user_pattern.of_pattern(pattern(r"it (?P<step>\d+) (?P<rate>\S+) it/s"))
+    fmt = user_pattern.of_pattern(OWN)
 
     assert problem(read(tmp_path, lines, range(100, 250), fmt=fmt), "not-trained")
     assert read(tmp_path, lines, range(40), fmt=fmt).throughput == 16
+
+
+OWN = pattern(r"it (?P<step>\d+) (?P<rate>\S+) it/s")
+
+
+@pytest.mark.parametrize("separator", ["\n", " "])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[deepspeed] OVERFLOW! Rank 3 Skipping step. Attempted loss scale: 1, reducing to 1",
+        "non-finite gradients: ignoring update",
+        "AMP: overflow detected, setting scale to to 1.0",
+        "reduced_train_loss: nan",
+        "Loss is NaN",
+        "train/loss=tensor(nan, device='cuda:0')",
+    ],
+)
+def test_words_of_many_programs(tmp_path: Path, words: str, separator: str):
+    """On a line of their own, or on that of a pattern that has no loss."""
+
+    def lines(i: int, lost_so_far: int, lost: bool) -> str:
+        step = f"it {i} 16.0 it/s"
+        return f"{words}{separator}{step}" if lost else f"loss: 2.0 {step}"
+
+    fmt = user_pattern.of_pattern(OWN)
+    assert problem(read(tmp_path, lines, range(100, 240), fmt=fmt), "not-trained")
+    assert read(tmp_path, lines, range(40), fmt=fmt).throughput == 16
+    assert read(tmp_path, lines, {100}, fmt=fmt).throughput == 16
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "WARNING: The grad norm is nan. Skipping updating the model.",
+        "Found NaN in gradients, skip this iteration",
+    ],
+)
+def test_gradients_that_are_not_numbers_in_words(tmp_path: Path, words: str):
+    def lines(i: int, lost_so_far: int, lost: bool) -> str:
+        return f"{words}\n" * lost + f"it {i} 16.0 it/s"
+
+    fmt = user_pattern.of_pattern(OWN)
+    assert problem(read(tmp_path, lines, range(100, 240), fmt=fmt), "not-trained")
 
 
 def test_a_loss_that_vanishes_is_a_sign(tmp_path: Path):
@@ -325,6 +368,8 @@ def test_words_of_a_rank_that_is_not_counted_are_left_out(tmp_path: Path):
     [
         "[INFO] [fused_optimizer.py:362:_update_scale] No Grad overflow for 100 iterations",
         "val loss: nan",
+        "Epoch 3 | validation | step 5 | loss: nan",
+        "Skipping step 3 of the preparation",
         "self._overflow_buf = torch.cuda.IntTensor([0])",
         "-Wno-stringop-overflow -Wno-error=pedantic",
         "loaded 100, skipped=3, lr=[0.1]",
