@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from pytest_dlperf.core.run import NODES, LaunchPlan, Run
 from pytest_dlperf.launch.process import supervisor as supervisor_program
+from pytest_dlperf.launch.process.orphans import Adoption
 from pytest_dlperf.launch.process.referee import Referee, TurnsPlan
 from pytest_dlperf.launch.process.run_logs import absorb_logs
 from pytest_dlperf.launch.process.stopped import SILENT_S, Pulse, end_tree
@@ -125,6 +126,7 @@ class _Launch:
         #: Processes of a launch that was given up, since its supervisor did not go on.
         self._given_up: list[int] | None = None
         self._lease = lease
+        self._adoption = Adoption()
         self._supervisor = _start(plan, self._workdir, lease, self._temporary.name)
 
     def has_ended(self, wait_s: float) -> bool:
@@ -137,6 +139,7 @@ class _Launch:
             # Of its own end: the other launch of a pair may take longer.
             self._elapsed_s = self._elapsed_s or time.monotonic() - self._begin_s
         if self._supervisor.returncode is None and self._given_up is None:
+            self._adoption.look(self._supervisor)
             self._give_up_if_overdue()
         return self._supervisor.returncode is not None or self._given_up is not None
 
@@ -162,6 +165,8 @@ class _Launch:
         try:
             self.ask_to_end()
             interrupt = _await_end(self._supervisor, self._workdir)
+            if self._supervisor.poll() != 0:
+                self._adoption.end_orphans()
             if self._supervisor.poll() is None and self._lease is not None:
                 # Nothing ends it, in a cgroup that is frozen; it does nothing either
                 fcntl.flock(self._lease, fcntl.LOCK_UN)
@@ -171,6 +176,7 @@ class _Launch:
                 # Already done, unless the supervisor was killed.
                 absorb_logs(Path(self._plan.private_logs), self._workdir / "output.log")
         finally:
+            self._adoption.close()
             self._temporary.cleanup()
         if interrupt is not None:
             raise interrupt  # it came while the launch ended, and the session is to end

@@ -332,3 +332,37 @@ def test_an_interrupt_ends_a_stopped_supervisor_soon(tmp_path: Path, *, stays_fr
     finally:
         ended.set()
     assert not any(alive(pid) for pid in pids(tmp_path))
+
+
+#: Leaves a child that has nothing of the run, then kills the supervisor.
+FORGETS_THE_RUN = """
+    import os, signal, subprocess, sys, time
+    child = subprocess.Popen(
+        [sys.executable, "-S", "-c", "import signal, time; signal.signal(15, signal.SIG_IGN);"
+         "print('up', flush=True); time.sleep(600)"],
+        start_new_session=True, stdout=subprocess.PIPE, env={}, cwd="/",
+    )
+    child.stdout.readline()
+    open("pids", "w").write(f"{os.getpid()} {child.pid}")
+    time.sleep(WAITS)
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("waits_s", [0, 1])
+def test_what_a_killed_supervisor_leaves_is_ended_by_pytest(tmp_path: Path, waits_s: int):
+    """Also what dropped its environment; a program that the tests have started stays."""
+    own = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    beside = subprocess.Popen(
+        [sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        run = execute(plan(tmp_path, FORGETS_THE_RUN.replace("WAITS", str(waits_s))))
+        assert run.end.startswith("supervisor-died")
+        assert not any(alive(pid) for pid in pids(tmp_path))
+        assert own.poll() is None
+        assert beside.poll() is None
+    finally:
+        for process in (own, beside):
+            process.communicate(b"\n")
