@@ -43,7 +43,7 @@ _ANCHORS: Final = (
 _SKIP: Final = re.compile(
     rb"(?i)(?:overflow|\bnan\b|non-finite)[^\n]{0,60}?"
     rb"\b(?:skip|ignor)[a-z]{0,5} (?:this |the |current )?"
-    rb"(?:step|updat|batch|iter|backward|grad|optim)[^\n]{0,160}"
+    rb"(?:step|update|updating|batch|iter|backward|grad|optim)[^\n]{0,160}"
     # fairseq's ``amp``, PaddlePaddle's ``amp/grad_scaler.py``, PaddleNLP's Trainer
     rb"|(?:overflow detected, setting scale|found inf or nan, current scale is"
     rb"|optimizer not run, scale)[^\n]{0,160}"
@@ -56,7 +56,9 @@ _SKIPPED_IN_ALL: Final = re.compile(rb"\bstep=\d{1,15}, skipped=(\d{1,15}), lr="
 _LOST_LOSS: Final = re.compile(
     rb"[Ll]oss['\"]?\s{0,4}(?:[:=]|is)?\s{0,4}['\"]?(?:tensor\()?[+-]?(?:nan|NaN)\b"
 )
-_NOT_OF_TRAINING: Final = re.compile(rb"(?i)(?<![a-z])(?:val(?!ue)|eval|test)")
+_NOT_OF_TRAINING: Final = re.compile(
+    rb"(?i)(?<![a-z])(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?)(?![a-z])"
+)
 
 
 def with_words(fmt: Format) -> Format:
