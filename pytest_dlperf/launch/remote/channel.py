@@ -162,7 +162,7 @@ class Channel:
     def last_output(self) -> str:
         """Return the last lines that ssh or srun printed, as one line."""
         text = self.other_output.decode("utf-8", errors="replace").strip()
-        return " | ".join(line.strip() for line in text.splitlines()[-4:] if line.strip())
+        return " | ".join(line.strip()[:400] for line in text.splitlines()[-4:] if line.strip())
 
     def take_errors(self) -> None:
         """Read what is there on standard error, and keep it for ``last_output``."""

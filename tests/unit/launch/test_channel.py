@@ -72,6 +72,12 @@ def test_what_a_login_shell_prints_is_no_frame(tmp_path: Path):
     channel.kill()
 
 
+def test_a_long_line_of_a_login_shell_is_cut(tmp_path: Path):
+    channel = opened(tmp_path, "sh", "-c", 'printf "%20000d\\n" 7 | tr " " x; exec "$@"', "sh")
+    assert channel.last_output == "x" * 400
+    channel.kill()
+
+
 def test_its_end_ends_what_runs_there_in_sessions_of_their_own_as_well(tmp_path: Path):
     pids = tmp_path / "pids"
     channel = opened(tmp_path)
