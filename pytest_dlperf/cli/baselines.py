@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_dlperf.cli import check
+from pytest_dlperf.cli.advice import in_words_of
 from pytest_dlperf.cli.declared_cases import declared_cases, without_case
 from pytest_dlperf.cli.parser import add_actions, add_json, add_results
 from pytest_dlperf.cli.stdout import say, say_error, say_json
@@ -102,6 +103,7 @@ def _accept(arguments: argparse.Namespace) -> int:
             outcome, baseline, Rule(prior=prior_of(store, outcome))
         ),
     )
+    changes = [replace(change, text=in_words_of(arguments, change.text)) for change in changes]
     if any(not change.refused for change in changes):
         for machine_class in {o.environment.machine_class for o in outcomes if o.environment}:
             learn_noise(store, machine_class)

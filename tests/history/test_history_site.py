@@ -129,7 +129,7 @@ def test_a_level_that_was_accepted_and_a_known_slowdown_are_said(two_years: Addr
     append(two_years, "known", [outcome(62, rates=(961.0,), of=case(known=known))])
     level = ReplacedLevel(
         replaced="2026-09-25T10:00:00Z", reason=NASTY, unit="samples",
-        sessions=(baseline_builders.session(),),
+        sessions=(baseline_builders.session(second=1),),
     )  # fmt: skip
     stored = baseline_builders.baseline(
         case_id=CASE, machine_class="8x-v100-sxm2-32gb", history=(level,)
@@ -148,7 +148,7 @@ def test_a_level_that_was_accepted_and_a_known_slowdown_are_said(two_years: Addr
 def test_an_acceptance_of_before_the_change_does_not_count(two_years: Address, capsys):
     level = ReplacedLevel(
         replaced="2026-09-10T10:00:00Z", reason="earlier", unit="samples",
-        sessions=(baseline_builders.session(),),
+        sessions=(baseline_builders.session(second=1),),
     )  # fmt: skip
     stored = baseline_builders.baseline(
         case_id=CASE, machine_class="8x-v100-sxm2-32gb", history=(level,)

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from tests.helpers.fake_suite import Suite
+from tests.helpers.hostile_text import assert_nothing_steers
 
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 ERROR = (
@@ -134,3 +135,32 @@ def test_the_estimate_is_made_of_earlier_runs_and_never_guessed(suite: Suite):
     known.stdout.re_match_lines(
         [r"dlperf: 2 cases, 1 run each, \d+ s; --dlperf-budget ends it after 10 min"]
     )
+
+
+#: What a file may hold that a session reads.
+TEXT = "\n::error::owned\x1b[2J\u202e##[error]"
+
+
+@pytest.mark.slow
+def test_texts_of_files_that_a_session_refuses_are_escaped(suite: Suite):
+    suite.env(GITHUB_ACTIONS="true")
+    suite.pytester.makeini("[pytest]\ndlperf_github = false\n")
+    (suite.path / "old.json").write_text(json.dumps({"format": TEXT, "outcomes": []}))
+    (suite.path / "hosts").write_text(f"n1 slots={TEXT[1:]}\n")
+    folder = suite.path / f"b{TEXT}"
+    stored = folder / "x" / "net" / f"{ONE}.json"
+    stored.parent.mkdir(parents=True)
+    stored.write_text(json.dumps({TEXT: 1}))
+    for words in (
+        ("--dlperf-resume=old.json",),
+        ("--dlperf-hosts=hosts",),
+        (f"--dlperf-tolerance={TEXT}",),
+        (f"--dlperf-baselines={folder}", "--dlperf-list"),
+        (f"--dlperf-baselines={folder}", "--dlperf-dry-run"),
+        (f"--dlperf-baselines={folder}", "--dlperf-runs=1", "-k", "1n1c"),
+        (f"--dlperf-baselines={stored}",),
+    ):
+        result = suite.run(*words)
+        for text in (result.stdout.str(), result.stderr.str()):
+            assert_nothing_steers(text)
+        assert "owned" in result.stdout.str() + result.stderr.str(), words

@@ -39,10 +39,7 @@ _WHAT_DECIDES: Final = {
     "the stored version by --dlperf-against=REF",
 }
 _ALWAYS: Final = "no reason overrides this"
-_GIVE_REASON: Final = (
-    "if it is to be the baseline all the same, say why with --dlperf-reason=TEXT "
-    "(dlperf baselines accept: --reason=TEXT)"
-)
+_GIVE_REASON: Final = "if it is to be the baseline all the same, say why with --dlperf-reason=TEXT"
 
 
 #: Verdicts that observe mode sets aside, since it is to learn how often they come.
