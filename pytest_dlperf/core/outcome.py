@@ -291,11 +291,8 @@ def as_written(outcome: Outcome, secrets: Sequence[str]) -> Outcome:
 
 def case_as_written(case: Case, secrets: Sequence[str]) -> dict[str, Any]:
     """Return the fields of ``case`` as a results file holds them, without secrets."""
-    values: dict[str, Any] = encode(case)
-    return values | {
-        name: masked_values(writable_values(values[name]), secrets)
-        for name in ("command", "options")
-    }
+    values: dict[str, Any] = writable_values(encode(case))
+    return values | {name: masked_values(values[name], secrets) for name in ("command", "options")}
 
 
 def outcome_from_json(values: Any) -> Outcome:
