@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -206,6 +208,10 @@ def _nvidia() -> tuple[tuple[Gpu, ...], str]:
     return _with_facts(gpus), ""
 
 
+#: For an answer of nvidia-smi: without its persistence daemon it first initialises the GPUs.
+_ANSWER_S: Final = 30.0
+
+
 class _Printed(NamedTuple):
     lines: list[str]
     #: Why there are none.
@@ -213,22 +219,42 @@ class _Printed(NamedTuple):
 
 
 def _ask_smi(binary: str, query: str) -> _Printed:
+    command = [binary, f"--query-gpu={query}", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(
-            [binary, f"--query-gpu={query}", "--format=csv,noheader,nounits"],
-            capture_output=True,
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=30,
-            check=False,
+            start_new_session=True,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         return _Printed([], f"nvidia-smi does not answer: {error}")
-    if done.returncode != 0:
-        said = (done.stdout + done.stderr).strip().splitlines()
+    try:
+        out, err = process.communicate(timeout=_ANSWER_S)
+    except subprocess.TimeoutExpired:
+        _leave(process)
+        return _Printed([], f"nvidia-smi does not answer: it took more than {_ANSWER_S:g} s")
+    if process.returncode != 0:
+        said = (out + err).strip().splitlines()
         said_first = said[0] if said else "no output"
-        return _Printed([], f"nvidia-smi ended with exit code {done.returncode}: {said_first}")
-    return _Printed([line for line in done.stdout.splitlines() if line.strip()])
+        return _Printed([], f"nvidia-smi ended with exit code {process.returncode}: {said_first}")
+    return _Printed([line for line in out.splitlines() if line.strip()])
+
+
+#: Processes that were killed, and that a driver which hangs may keep: nobody waits for them.
+_LEFT: Final[list[subprocess.Popen[str]]] = []
+
+
+def _leave(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    _LEFT.append(process)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
 
 
 def _with_facts(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:

@@ -161,7 +161,7 @@ class Installer:
         done = _run([*self._pip, "--version"])
         found = re.match(r"pip (\d+)\.(\d+)", done.stdout) if done.returncode == 0 else None
         self._has_pip = found is not None and (int(found[1]), int(found[2])) >= _PIP
-        self._uv = None if self._has_pip else _need_uv(python, found)
+        self._uv = None if self._has_pip else _need_uv(python, found, done.stderr)
 
     def resolve(self, requirement: str) -> Resolved:
         """Return what an installer would install for ``requirement`` now; raise ``CaseError``."""
@@ -272,15 +272,15 @@ class Installer:
         return tuple(outputs)
 
 
-def _need_uv(python: str, pip: re.Match[str] | None) -> str:
+def _need_uv(python: str, pip: re.Match[str] | None, said: str) -> str:
     uv = shutil.which("uv")
     if uv is not None:
         return uv
     wanted = ".".join(map(str, _PIP))
     if pip is None:
         raise CaseError(
-            f"{python} has no pip, and there is no uv on PATH, so no requirement can be "
-            "installed; python -m ensurepip brings pip"
+            f"{python} has no pip that works, and there is no uv on PATH, so no requirement can "
+            f"be installed; python -m ensurepip brings pip. pip said:\n{last_lines(said)}"
         )
     raise CaseError(
         f"{python} has {pip[0]}, which cannot report what it would install, and there is no uv on "

@@ -24,6 +24,8 @@ _SSH_OPTIONS: Final = (
     "-o", "ServerAliveInterval=5",
     "-o", "ServerAliveCountMax=3",
 )  # fmt: skip
+#: For an answer of Slurm's controller.
+_SCONTROL_S: Final = 60.0
 #: Starts one task on the named node, as a step that overlaps the allocation's other steps.
 _SRUN: Final = (
     "srun", "--overlap", "--nodes=1", "--ntasks=1", "--cpu-bind=none", "--mem=0",
@@ -96,8 +98,18 @@ def allocated_hosts(environment: Mapping[str, str] = os.environ) -> tuple[Host, 
         return ()
     try:
         done = subprocess.run(
-            ["scontrol", "show", "hostnames", nodes], capture_output=True, text=True, check=False
+            ["scontrol", "show", "hostnames", nodes],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_SCONTROL_S,
         )
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(
+            f"this is Slurm's job on {nodes}, and scontrol did not name the hosts within "
+            f"{_SCONTROL_S:g} s; name them with --dlperf-hosts"
+        ) from error
     except OSError as error:
         raise UsageError(
             f"this is Slurm's job on {nodes}, and there is no scontrol to name the hosts "

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.place import Host
-from pytest_dlperf.launch.remote import network
+from pytest_dlperf.launch.remote import network, transport
 from pytest_dlperf.launch.remote.rsh_agent import parse
 from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host, transport_of
 
@@ -43,6 +43,17 @@ def test_hosts_of_an_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert allocated_hosts({**job, "SLURM_GPUS_ON_NODE": "8"})[0].devices == 8
     assert allocated_hosts({**job, "SLURM_JOB_NUM_NODES": "1"}) == ()
     assert allocated_hosts({}) == ()
+
+
+def test_a_controller_of_slurm_that_does_not_answer_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "scontrol").write_text("#!/bin/sh\nexec sleep 600\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(transport, "_SCONTROL_S", 0.3)
+    with pytest.raises(UsageError, match="scontrol did not name the hosts"):
+        allocated_hosts({"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_NUM_NODES": "2"})
 
 
 def test_calls_of_ssh_are_read_as_launchers_make_them():

@@ -39,6 +39,17 @@ def put_on_bus(folder: Path, *numbers: str) -> None:
 V100 = "Tesla V100-SXM2-32GB, 32510, 450.80.02, 7.0"
 
 
+def test_gpus_of_a_driver_that_hangs_are_not_absent(
+    nvidia_smi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    nvidia_smi(V100)
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nsleep 600 &\nsleep 600\n", encoding="utf-8")
+    monkeypatch.setattr(devices, "_ANSWER_S", 0.3)
+    found = devices.detect()
+    assert found.gpus == ()
+    assert found.gpu_problem == "nvidia-smi does not answer: it took more than 0.3 s"
+
+
 def test_the_machine_class_counts_physical_gpus(nvidia_smi, monkeypatch: pytest.MonkeyPatch):
     nvidia_smi("\n".join([V100] * 8))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
