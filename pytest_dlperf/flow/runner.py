@@ -5,6 +5,7 @@ Disturbed runs are repeated, and so are launches that fail by a fault of the inf
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +25,7 @@ from pytest_dlperf.core.run import (
     Run,
     RunSummary,
 )
+from pytest_dlperf.core.secret_texts import masked, secrets_of
 from pytest_dlperf.core.verdict import Judgement
 from pytest_dlperf.flow.log_unit import check_unit
 from pytest_dlperf.judge.refusals import UNSTEADY
@@ -307,6 +309,8 @@ def launch_again(
         run = launch()
         records = read_records(Path(run.plan.records))
         why = launch_failure(run, records, _end_of(run.log), is_program=bool(case.command))
+        # Said at once, before there is an outcome
+        why = masked(why, secrets_of(os.environ, case.command_line))
         if not why:
             return Launched(run=run, failed=tuple(failed), is_given_up=False)
         if len(failed) + 1 == _LAUNCHES or not is_allowed():

@@ -55,11 +55,14 @@ def run(suite: Suite, good: int, words: str, *arguments: str) -> tuple[str, dict
 
 
 def test_repeated_until_it_starts(program: Suite):
-    printed, outcome, launches = run(program, 3, PORT)
+    program.env(WANDB_API_KEY="key-of-may")
+    printed, outcome, launches = run(program, 3, f"{PORT} for key-of-may")
     assert launches == 3
     assert outcome["judgement"]["verdict"] == "no-baseline"
     [problem] = [p for p in outcome["measurement"]["problems"] if p["code"] == "launch-retried"]
-    assert problem["message"].startswith(f"run1 was launched again: a port was taken: {PORT} (")
+    said = f"run1 was launched again: a port was taken: {PORT} for … ("
+    assert problem["message"].startswith(said)
+    assert "key-of-may" not in printed
     assert f"note: {outcome['case']['id']}: {problem['message']}" in printed
     assert "run1 is launched again (2 of 3): a port was taken" in printed
     assert "run1 is launched again (3 of 3): a port was taken" in printed
