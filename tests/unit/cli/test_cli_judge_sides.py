@@ -313,6 +313,19 @@ def test_a_unit_that_was_not_declared_is_the_one_that_was_counted(
     assert "unit" not in judged(capsys, files[0], log)[1]["reason"].partition("devices")[0]
 
 
+def test_a_log_that_cannot_be_read_is_said_what_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    log = tmp_path / "own.log"
+    log.write_text("step 1 loss 0.5 100 samples/s\n" * 20)
+    assert main(["judge", str(log), str(log)]) == 2
+    err = capsys.readouterr().err
+    assert main(["extract", str(log)]) == 1
+    advice = "; name it with --format, or say what a line is with --pattern"
+    assert advice in err
+    assert advice in capsys.readouterr().out
+
+
 def test_a_baseline_with_a_session_twice_is_no_side(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
