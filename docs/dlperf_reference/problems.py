@@ -15,6 +15,7 @@ MEANINGS: Final = {
     "batch-mismatch": "the model was fed another batch than the declared one",
     "batch-size-mismatch": "a log tells of another batch size than its path or its declaration",
     "batch-unchecked": "nobody could see which batch the model was given",
+    "between-steps": "more than a tenth of a marked program's time was between its steps",
     "checked-in-part": "the precision was looked at in part: operators ran that nobody can count, "
     "or a program that asks for checks could not be looked at",
     "clocks-disagree": "the steps by the GPU's events do not add up to the window by the host's "
@@ -51,11 +52,13 @@ MEANINGS: Final = {
     "implausible-speedup": "more devices are faster than their number allows",
     "imports-unknown": "nothing shows that the two arms of a pair ran different code",
     "insufficient-data": "too few iterations in a log after its warm-up",
+    "left-out": "more than a tenth of the time went into phases that the rate leaves out",
     "launch-retried": "the infrastructure failed a launch, which was repeated",
     "loss-not-falling": "the loss did not fall over a run",
     "loss-not-finite": "a loss is NaN or infinite",
     "machine-drifted": "the machine became slower or faster within the window, and the steps with "
     "it",
+    "marked-twice": "a step began within a step, or ended twice",
     "metric-unknown": "a built-in metric is gated that no run has, so nothing is compared",
     "named-twice": "a file was named more than once; it counts once",
     "not-trained": "a log says that more of the measured iterations trained nothing than loss "
@@ -87,6 +90,8 @@ MEANINGS: Final = {
     "turns-unreachable": "a rank cannot reach that process, so that launches alternate",
     "watched-out-of-memory": "the iteration that is looked at, in which compiled functions run as "
     "plain Python, does not fit the device's memory",
+    "work-in-part": "a step had less than a whole one, and its work is said as a constant",
+    "work-invalid": "a mark says a work that is no finite number above 0",
     "work-unknown": "nothing says how much work an iteration is, in a unit that no batch counts",
     "workload-not-found": "the module or function of the workload is not there",
     "workload-returned-nothing": "the workload's function returned no step",

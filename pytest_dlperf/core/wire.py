@@ -231,6 +231,8 @@ class MarkSettings(NamedTuple):
     devices_per_process: int = 1
     precision: str = "fp32"
     on_gpu: bool = False
+    #: Of each device of the case.
+    batch_size_per_device: int = 0
 
     def to_json(self) -> str:
         """Return the value of ``MARK_VARIABLE``."""

@@ -126,6 +126,10 @@ class WindowRecord(_AnyWindow, total=False):
     steps_ahead: int
     #: Whether a step returned its loss as a number, or in the host's memory.
     host_losses: bool
+    #: Wall seconds of the phases between marked steps, by name: in ``seconds``, and in no span.
+    left_out: dict[str, float]
+    #: What of ``own_cpu_seconds`` they took.
+    left_out_cpu_seconds: float
 
 
 #: Share of the steps below which the host did not run ahead of the device.

@@ -204,6 +204,7 @@ def _program_env(
         devices_per_process=case.devices_of_process,
         precision=case.precision,
         on_gpu=case.layout.device == "gpu",
+        batch_size_per_device=case.batch_size_per_device,
     )
     found = {MARK_VARIABLE: mark.to_json()}
     if case.framework == "jax" and case.layout.device == "cpu":

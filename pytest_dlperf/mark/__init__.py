@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, Protocol
 
+    from pytest_dlperf.worker.batch_rows import StepRows
+
     class Step(Protocol):
         """One training iteration of this rank."""
 
@@ -25,6 +27,15 @@ if TYPE_CHECKING:
 
         def loss(self, value: Any) -> None:
             """Report the loss, a number or a tensor; it is read after the measured window."""
+
+        def work(self, amount: Any) -> None:
+            """Say the work of this step, where it is only known within it."""
+
+        def rows(self, rows: StepRows) -> None:
+            """Say what went into this step: for a callback, which does not know the case."""
+
+        def abandon(self) -> None:
+            """Forget this step, which will not end."""
 
 
 class _Nothing:
@@ -39,6 +50,15 @@ class _Nothing:
     def loss(self, value: object) -> None:
         pass
 
+    def work(self, amount: object) -> None:
+        pass
+
+    def rows(self, rows: object) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass
+
 
 _NOTHING = _Nothing()
 #: The recorder under ``marks``, from the first step on. False outside a case; None where another
@@ -46,17 +66,19 @@ _NOTHING = _Nothing()
 _FOUND: dict[str, Any] = {}
 
 
-def step(work: float | None = None, *, samples: float | None = None) -> Step:
+def step(work: Any = None) -> Step:
     """Return the context of one training iteration of this rank.
 
-    ``work`` is how much this rank does in it, in the case's unit. Left out, it is the ``work`` of
-    the case's marker, or else the batch size per device; that is an error of the case if its unit
-    is none that a batch counts, such as tokens. ``samples`` is for what does not know the case,
-    such as a callback: it is taken for the batch size. Time between two steps counts as waiting
-    for data.
+    ``work`` is how much this rank does in it, in the case's unit: a number above 0, or a tensor of
+    one element, of which that of a GPU is read after the window. Where it is only known within the
+    step: ``with step() as s: ...; s.work(tokens)``. Left out, every step counts as the ``work`` of
+    the case's marker, or else as a whole batch of the case, so leave smaller last batches out;
+    that is an error of the case if its unit is none that a batch counts, such as tokens. So is a
+    step that begins within a step. The time between two steps is in the second of them, unless it
+    is within a ``phase``.
     """
     marks = _marks()
-    return marks.step(work, samples) if marks else _NOTHING
+    return marks.step(work) if marks else _NOTHING
 
 
 def metric(name: str, value: Any, *, better: str, unit: str = "") -> None:
@@ -99,24 +121,30 @@ def canary() -> None:
 class phase:  # a context, as step is
     """The context of a phase, such as ``checkpoint``; its seconds are ``checkpoint_seconds``.
 
-    The device is not waited for.
+    Between two steps its time is left out of the rate, so that evaluation or a checkpoint is not
+    measured as training; within a step it is a part of the step. The device is not waited for.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._began_s = 0.0
+        self._phase: Any = None
 
     def __enter__(self) -> phase:
         from time import perf_counter
 
+        if marks := _marks():
+            self._phase = marks.begin_phase(self._name)
         self._began_s = perf_counter()
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         from time import perf_counter
 
+        seconds = perf_counter() - self._began_s
+        if (marks := _marks()) and self._phase is not None:
+            marks.end_phase(self._phase)
         if error is None:
-            seconds = perf_counter() - self._began_s
             metric(f"{self._name}_seconds", seconds, better="lower", unit="s")
 
 

@@ -17,6 +17,9 @@ from pytest_dlperf.core.wire_model import DTYPE_OF_PRECISION, SHORTER_DTYPES, Ch
 from pytest_dlperf.core.wire_records import runs_ahead_seldom
 from pytest_dlperf.measure.records import RankRecords
 
+#: Share of the window above which what is no training is said: waits, and phases.
+DATA_BOUND: Final = 0.10
+
 
 def check_agreement(case: Case, records: Sequence[RankRecords]) -> None:
     """Raise ``CaseError`` if ranks differ in what they must share, or share what they must not."""
@@ -173,7 +176,7 @@ def clocks_disagree(steps: tuple[int, int], records: Sequence[RankRecords]) -> l
             continue
         first, end = steps
         laps_s = math.fsum(s.seconds for s in rank.spans if first <= s.first_step < end)
-        seconds = window["seconds"]
+        seconds = window["seconds"] - math.fsum(window.get("left_out", {}).values())
         turns = len(rank.by_kind["turns"]["first_steps"]) if rank.wrote("turns") else 1
         if abs(seconds - laps_s) > _CLOCKS * seconds + _EDGES_S * turns:
             message = (
@@ -290,6 +293,37 @@ def _has_trend(measured: Sequence[float]) -> bool:
         max(batches[:at]) < min(batches[at:]) or min(batches[:at]) > max(batches[at:])
         for at in splits
     )
+
+
+def between_steps(share: float | None) -> list[Problem]:
+    """Return the problem of a marked program whose time goes by between its steps.
+
+    ``share`` is that of the window. What the program did there is not known.
+    """
+    if share is None or share <= DATA_BOUND:
+        return []
+    message = (
+        f"{share:.0%} of the time went by between two marked steps: the next batch, or an "
+        "evaluation, a checkpoint or a log; pytest_dlperf.mark.phase around those "
+        "leaves them out of the rate"
+    )
+    return [Problem(code="between-steps", message=message)]
+
+
+def phases_left_out(records: Sequence[RankRecords]) -> list[Problem]:
+    """Return which phases the window of the rank with most of them leaves out of the rate."""
+    windows = [rank.by_kind["window"] for rank in records]
+    window = max(windows, key=lambda one: math.fsum(one.get("left_out", {}).values()))
+    phases = window.get("left_out", {})
+    share = math.fsum(phases.values()) / window["seconds"]
+    if share <= DATA_BOUND:
+        return []
+    names = " and ".join(f"{name} ({seconds:.3g} s)" for name, seconds in phases.items())
+    message = (
+        f"{share:.0%} of the time from the first measured step to the last went into phases "
+        f"between steps, which are not in the rate: {names}"
+    )
+    return [Problem(code="left-out", message=message)]
 
 
 def checked_in_part(records: Sequence[RankRecords]) -> list[Problem]:

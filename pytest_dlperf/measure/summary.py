@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +22,11 @@ from pytest_dlperf.core.run import (
     Span,
 )
 from pytest_dlperf.core.wire import RECORDS_FORMAT
-from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts
+from pytest_dlperf.core.wire_records import ImportsRecord, RunFacts, WindowRecord
 from pytest_dlperf.measure.arithmetic import arithmetic_figures, energy_figures, plausible
 from pytest_dlperf.measure.checks import (
+    DATA_BOUND,
+    between_steps,
     check_agreement,
     check_declared,
     check_devices,
@@ -31,6 +34,7 @@ from pytest_dlperf.measure.checks import (
     clocks_disagree,
     host_waits,
     parameter_count,
+    phases_left_out,
     unchecked,
     wait_cost,
 )
@@ -42,8 +46,6 @@ from pytest_dlperf.measure.records import RankRecords, read_records
 from pytest_dlperf.measure.scaling import scaling_of, unsampled
 
 _HOROVOD_ON_THE_HOST: Final = frozenset({"horovod-gloo", "horovod-mpi"})
-#: Share of waiting above which a run measures its data more than its training.
-DATA_BOUND: Final = 0.10
 
 
 def summarise(case: Case, run: Run) -> MeasuredRun:
@@ -100,7 +102,8 @@ def summarise(case: Case, run: Run) -> MeasuredRun:
         extras={
             **steal,
             **gpu_figures,
-            "cpu_seconds_of_ranks": sum(r.by_kind["window"]["own_cpu_seconds"] for r in records),
+            "cpu_seconds_of_ranks": sum(_cpu_seconds(r.by_kind["window"]) for r in records),
+            **_left_out(records),
             **_counted(records),
             **compile_extras(records),
             **_reserved(records),
@@ -184,7 +187,11 @@ def _problems(
     yield from clocks_disagree(case.protocol.window, records)
     yield from host_waits(case.protocol.window, records)
     yield from _ending(run)
-    yield from _data_bound(case, records, window.data_wait_share, window.rate)
+    if case.command:
+        yield from between_steps(window.data_wait_share)
+        yield from phases_left_out(records)
+    else:
+        yield from _data_bound(case, records, window.data_wait_share, window.rate)
     yield from _without_nccl(case, records)
     yield from unsampled(records)
     yield from checked_in_part(records) if case.command else unchecked(case, records)
@@ -220,6 +227,17 @@ def _reserved(records: Sequence[RankRecords]) -> dict[str, float]:
     known = [rank.by_kind["memory"].get("reserved_bytes") for rank in records]
     amounts = [float(one) for one in known if one is not None]
     return {"reserved_bytes": max(amounts)} if len(amounts) == len(records) else {}
+
+
+def _cpu_seconds(window: WindowRecord) -> float:
+    """Return the CPU seconds of a rank and its processes in its measured iterations."""
+    return window["own_cpu_seconds"] - window.get("left_out_cpu_seconds", 0.0)
+
+
+def _left_out(records: Sequence[RankRecords]) -> dict[str, float]:
+    """Return the longest time of phases that a rank's window leaves out; nothing without any."""
+    known = [math.fsum(rank.by_kind["window"].get("left_out", {}).values()) for rank in records]
+    return {"left_out_seconds": max(known)} if any(known) else {}
 
 
 def _turns(records: Sequence[RankRecords]) -> tuple[int, ...]:
@@ -286,6 +304,14 @@ def _check_whole(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
                 f"{case.id}: rank {rank.rank} wrote {len(_window(case, rank.spans))} spans for "
                 f"the {end - first} measured iterations; see {run.plan.workdir}"
             )
+        for span in rank.spans:
+            if min(span.seconds, span.data_wait_seconds or 0.0) < 0:
+                raise CaseError(
+                    f"{case.id}: rank {rank.rank} wrote a negative time of iteration "
+                    f"{span.first_step}: {span.seconds:.3g} s, with a wait of "
+                    f"{span.data_wait_seconds or 0.0:.3g} s before it; its steps overlap, or its "
+                    f"clock went back. See {run.plan.workdir}"
+                )
 
 
 def _rank_summary(case: Case, records: RankRecords) -> RankSummary:

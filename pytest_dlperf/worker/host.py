@@ -40,7 +40,7 @@ def sample() -> HostSample:
     busy_s, steal_s = _host()
     return HostSample(
         time.perf_counter(),
-        _own_tree_cpu_s(),
+        own_tree_cpu_s(),
         sum(_process_cpu_s(pid) for pid in _ancestors(os.getppid())),
         busy_s,
         steal_s,
@@ -136,7 +136,7 @@ def _host() -> tuple[float | None, float | None]:
     return sum(words[:3]) * tick_s, words[7] * tick_s
 
 
-def _own_tree_cpu_s() -> float:
+def own_tree_cpu_s() -> float:
     """Return own CPU seconds, with those of descendants: living ones, and ended ones."""
     times = os.times()
     ended_s = times.children_user + times.children_system

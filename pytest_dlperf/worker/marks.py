@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 from pytest_dlperf.core.wire_records import (
@@ -22,11 +23,14 @@ from pytest_dlperf.core.wire_records import (
     SpanRecord,
 )
 from pytest_dlperf.worker import compiling, failure, host
+from pytest_dlperf.worker.batch_rows import StepRows
+from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
-from pytest_dlperf.worker.frameworks.base import Timer
 from pytest_dlperf.worker.host import imported
 from pytest_dlperf.worker.marked_checks import MarkedChecks
 from pytest_dlperf.worker.marked_device import Device, device_of, framework_record
+from pytest_dlperf.worker.marked_laps import StepLaps
+from pytest_dlperf.worker.marked_work import checked_work, said_work, work_of_step
 from pytest_dlperf.worker.records import (
     MetricBook,
     ProgressCounter,
@@ -43,13 +47,26 @@ _LIBRARIES: Final = (
     "mlx", "mxnet", "oneflow", "jittor", "tinygrad",
 )  # fmt: skip
 
+#: Folder of the callbacks.
+_CALLBACKS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "mark", "")
+
+
+class Phase(NamedTuple):
+    """A phase between two steps of a marked program."""
+
+    name: str
+    #: CPU seconds of this process and its living descendants, when it began.
+    own_cpu_s: float
+
 
 class Marks:
     """The marked iterations of this rank, timed like those of a workload.
 
     A step lasts from the end of the step before to its own end, so that it contains the wait for
-    data. The device is waited for at the edges of the measured window, never within: on a GPU the
-    laps are events. Where those tell no time, each step is waited for. Raises
+    data; a phase between two steps is in neither. The device is waited for at the edges of the
+    measured window, never within: on a GPU the laps are events. Where those tell no time, each
+    step is waited for. What a mark says and cannot mean is recorded as the failure of the rank,
+    and the program goes on. Raises
     ``FileExistsError`` if another process marks as this rank.
     """
 
@@ -63,18 +80,30 @@ class Marks:
         self._progress.update(0)
         failure.watch(folder, rank)
         failure.watch_crashes()
-        self._timer: Timer = on_cpu.CpuTimer()
-        #: Wall and CPU seconds of the laps of timers that were read.
+        self._laps = StepLaps(on_cpu.CpuTimer())
+        #: Wall and CPU seconds of the steps of timers that were read, and of the phases between
+        #: the steps of the last of them.
         self._times: list[tuple[float, float]] = []
+        self._left_out: dict[str, float] = {}
+        self._left_out_cpu_s = 0.0
         self._waits_s: list[float] = []
-        self._works: list[float] = []
+        #: Numbers, and tensors of a GPU.
+        self._works: list[Any] = []
         self._losses: list[Any] = []
         self._book = MetricBook()
         self._checks: MarkedChecks | None = None
         self._before: host.HostSample | None = None
         self._compiled = compiling.sample()
-        self._ended_s = self._entered_s = time.perf_counter()
-        self._work = 0.0
+        #: Where the time began that the next step waits, and how long it waited before.
+        self._free_s = time.perf_counter()
+        self._wait_s = 0.0
+        self._next: Any = None
+        self._said: Any = None
+        self._rows: StepRows | None = None
+        #: File and line of the step that is open, and the thread of the last one.
+        self._open: tuple[str, int] | None = None
+        self._thread = 0
+        self._phase: Phase | None = None
         self._is_over = False
         # The files belong to this process; a forked child opens its own, see ``mark.step``.
         os.register_at_fork(after_in_child=self._leave)
@@ -92,33 +121,44 @@ class Marks:
             write_conflict(Path(settings.records), _place(settings.place)[0])
             return None
 
-    def step(self, work: float | None, samples: float | None = None) -> Marks:
-        """Return the context of the next iteration.
-
-        ``samples`` is its work where the case counts those, and does not say its work itself.
-        Nothing more is recorded where neither the mark nor the case says the work of a step.
-        """
-        settings, found = self._settings, work
-        if found is None:
-            counts_samples = settings.work is not None and not settings.is_work_declared
-            found = samples if samples is not None and counts_samples else settings.work
-        if found is None and not self._is_over:
-            self._refuse()
-        self._work = (found or 0.0) * settings.devices_per_process / settings.split
+    def step(self, work: Any = None) -> Marks:
+        """Return the context of the next iteration, which does so much; None: not said yet."""
+        self._next = self._kept(work) if work is not None else None
         return self
 
-    def _refuse(self) -> None:
-        unit = self._settings.unit
-        message = (
-            f"the case counts {unit}, and a marked step does not say how many {unit} its rank "
-            "trains in it: the batch size counts samples. Say it with the step "
-            "(step(work=...)), or in the marker (work=...)"
-        )
-        failure = FailureRecord(
-            code="work-unknown", message=message, traceback="", time=time.time()
-        )
-        self._records.write(failure=failure)
-        self.close()
+    def work(self, amount: Any) -> None:
+        """Say how much the open step does; as for ``step``."""
+        self._said = self._kept(amount)
+
+    @property
+    def rows_of_batch(self) -> int:
+        """Rows of a whole batch of the case, for all devices of this process."""
+        return self._settings.batch_size_per_device * self._settings.devices_per_process
+
+    def _kept(self, work: Any) -> Any:
+        try:
+            return None if self._is_over else said_work(work)
+        except WorkerFailure as error:
+            self._refuse(error)
+            return None
+
+    def rows(self, rows: StepRows) -> None:
+        """Say what went into the open step, for a callback that does not know the case."""
+        self._rows = rows
+
+    def abandon(self) -> None:
+        """Forget the open step: its time belongs to the one that follows, its work to none."""
+        self._open = None
+
+    def _refuse(self, error: WorkerFailure) -> None:
+        """Record what the marks cannot measure; no line of theirs is of use to the user."""
+        if not self._is_over:
+            self._records.write(
+                failure=FailureRecord(
+                    code=error.code, message=str(error), traceback="", time=time.time()
+                )
+            )
+            self.close()
 
     def loss(self, value: Any) -> None:
         """Keep the loss; a tensor of a GPU is not waited for."""
@@ -167,21 +207,41 @@ class Marks:
         self._write_canary(rates, "before")
 
     def __enter__(self) -> Marks:
-        self._entered_s = time.perf_counter()
+        frame = sys._getframe(1)
+        place = frame.f_code.co_filename, frame.f_lineno
+        if self._open is not None:
+            message = (
+                f"a step began within a step: that of {_words(place)} within that of "
+                f"{_words(self._open)}; one training would count twice. Leave one of the marks out"
+            )
+            self._refuse(WorkerFailure("marked-twice", message))
+        self._open, self._thread = place, threading.get_ident()
+        self._phase = None  # it holds steps, so that it is not between two
+        self._said, self._rows, self._next = self._next, None, None
+        now_s = time.perf_counter()
         if not self._works:
             # The time before the first step went into building the program, not into waiting.
-            self._ended_s = self._entered_s
-            self._timer.start()
+            self._free_s, self._wait_s = now_s, 0.0
+            self._laps.start()
+        self._wait_s += now_s - self._free_s
         # The second step, within the warm-up: the first may still build what the others do
         if self._checks is not None and len(self._works) == 1 < self._settings.warmup:
             self._checks.watch()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        is_open, self._open = self._open is not None, None
         if self._is_over:
             return
         if error is not None:
             self._write_failure(error)
+            return
+        try:
+            if not is_open:
+                raise WorkerFailure("marked-twice", "a step ended that had not begun")
+            work = work_of_step(self._settings, self._said, self._rows)
+        except WorkerFailure as refused:
+            self._refuse(refused)
             return
         done = len(self._works) + 1
         if self._checks is not None and done == 2:
@@ -189,30 +249,54 @@ class Marks:
         if done == 1:
             # The program has its device by now; the first lap is one of the host's clock.
             self._device().synchronise()
-        self._timer.lap()
-        self._waits_s.append(self._entered_s - self._ended_s)
-        self._works.append(self._work)
-        self._ended_s = time.perf_counter()
-        self._finished(self._timer.done())
+        self._laps.end_step()
+        self._waits_s.append(self._wait_s)
+        self._works.append(work)
+        self._free_s, self._wait_s = time.perf_counter(), 0.0
+        self._finished(self._laps.done())
         if done in {1, self._settings.warmup, self._settings.iterations}:
             self._at_edge(done)
+
+    def begin_phase(self, name: str) -> Phase | None:
+        """Begin a phase; return None where it is a part of a step, or of another phase.
+
+        Between two steps its time belongs to neither of them, unless a step begins within it.
+        """
+        is_between = self._open is None and self._thread == threading.get_ident()
+        if self._is_over or self._phase is not None or not self._works or not is_between:
+            return None
+        self._wait_s += time.perf_counter() - self._free_s
+        self._laps.begin_phase()
+        self._phase = Phase(name, host.own_tree_cpu_s())
+        self._free_s = time.perf_counter()
+        return self._phase
+
+    def end_phase(self, phase: Phase) -> None:
+        """End a phase; one in which a step began is a part of the steps."""
+        if self._phase is phase:
+            self._phase = None
+            if not self._is_over:
+                self._left_out_cpu_s += host.own_tree_cpu_s() - phase.own_cpu_s
+                self._laps.end_phase(phase.name)
+                self._free_s = time.perf_counter()
 
     def _check_precision(self, checks: MarkedChecks) -> None:
         try:
             checks.watched(self._settings.precision)
-        except failure.WorkerFailure as error:
+        except WorkerFailure as error:
             self._write_failure(error)
             raise
 
-    def _finished(self, laps: int) -> None:
+    def _finished(self, steps: int) -> None:
         """Report what the device did: the host may have queued more."""
-        self._progress.update(len(self._times) + laps)
+        self._progress.update(len(self._times) + steps)
 
     def _at_edge(self, done: int) -> None:
-        self._timer.finish(self._finished)
+        self._laps.finish(self._finished)
         device = self._device()
         device.synchronise()
-        self._times += self._timer.read()
+        steps, self._left_out = self._laps.read()
+        self._times += steps
         if done == 1:
             compiling.first_step_ended()
             self._records.write(first_step=MomentRecord(time=time.time()))
@@ -220,14 +304,14 @@ class Marks:
         if done == self._settings.iterations:
             self._finish(device)
             return
-        self._timer = device.timer()
+        self._laps, self._left_out_cpu_s = StepLaps(device.timer()), 0.0
         if done == self._settings.warmup:
             device.reset_peak_memory()
             self._book.start_window()
             self._before, self._compiled = host.sample(), compiling.sample()
         # The next step begins after this bookkeeping.
-        self._timer.start()
-        self._ended_s = time.perf_counter()
+        self._laps.start()
+        self._free_s = time.perf_counter()
 
     def _write_failure(self, error: BaseException) -> None:
         self._records.write(failure=failure.failure_record(error))
@@ -246,10 +330,22 @@ class Marks:
         self._records.close()
 
     def _finish(self, device: Device) -> None:
+        try:
+            self._write_results(device)
+        except WorkerFailure as error:
+            self._refuse(error)
+        except Exception as error:
+            self._write_failure(error)
+            raise
+
+    def _write_results(self, device: Device) -> None:
         before, after = self._before, host.sample()
         assert before is not None
-        write = self._records.write
-        timed = enumerate(zip(self._times, self._waits_s, self._works, strict=True))
+        write, settings = self._records.write, self._settings
+        # A replica's work, of which this process drives some and others have parts
+        share = settings.devices_per_process / settings.split
+        works = [checked_work(work) * share for work in self._works]
+        timed = enumerate(zip(self._times, self._waits_s, works, strict=True))
         self._records.write_spans(
             SpanRecord(
                 first_step=index,
@@ -261,17 +357,17 @@ class Marks:
             )
             for index, ((seconds, cpu_seconds), wait_s, work) in timed
         )
-        write(window=host.window(before, after, inject=0.0))
+        window = host.window(before, after, inject=0.0)
+        if self._left_out:
+            window["left_out"] = self._left_out
+            window["left_out_cpu_seconds"] = self._left_out_cpu_s
+        write(window=window)
         write(
             compile=compiling.compile_record(
                 self._compiled, compiling.sample(), compiling.graphs()
             )
         )
-        try:
-            reported = self._book.record()
-        except ValueError as error:
-            self._write_failure(error)
-            raise
+        reported = self._book.record()
         if reported["values"]:
             write(metrics=reported)
         losses = [float(loss) for loss in self._losses]
@@ -298,6 +394,13 @@ class Marks:
 
     def _write_canary(self, rates: CanaryRates, when: Literal["before", "after"]) -> None:
         self._records.write(canary=CanaryRecord(when=when, **rates, time=time.time()))
+
+
+def _words(place: tuple[str, int]) -> str:
+    """Return the place of a mark in words."""
+    path, line = place
+    callback = "StepCallback, " if path.startswith(_CALLBACKS) else ""
+    return f"{callback}{path}:{line}"
 
 
 def _place(variables: tuple[str, str, str]) -> tuple[int, int, int]:

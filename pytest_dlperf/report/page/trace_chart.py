@@ -70,7 +70,7 @@ def iteration_table(measurement: Measurement) -> Html:
         Column(heading="median ms", kind="number"),
         Column(heading="slowest ms", kind="number"),
         Column(heading="stalls", kind="number"),
-        Column(heading="data wait", kind="number"),
+        Column(heading="between" if _is_marked(measurement) else "data wait", kind="number"),
     ]
     rows = []
     for index, run in enumerate(measurement.runs, 1):
@@ -96,6 +96,11 @@ def iteration_table(measurement: Measurement) -> Html:
     return table(
         "Iterations of each run; the first as it was, the others of the window", columns, rows
     )
+
+
+def _is_marked(measurement: Measurement) -> bool:
+    """Whether a program of the user's own marked the steps; why it waits is then not known."""
+    return "command" in measurement.conditions.options
 
 
 _HEIGHT: Final = 200
@@ -215,7 +220,11 @@ def _caption(measurement: Measurement, shown: RunSummary, warmup: int, behind: s
         noun = "iteration" if len(marked) == 1 else "iterations"
         caption += f" Marked: {len(marked)} {noun} of more than twice the median."
     if shown.data_wait_seconds:
-        caption += " Thick yellow: the part of an iteration that waited for data"
+        caption += (
+            " Thick yellow: the part of an iteration before its marked step began"
+            if _is_marked(measurement)
+            else " Thick yellow: the part of an iteration that waited for data"
+        )
         if shown.data_wait_share is not None:
             caption += f", {figures.percent(shown.data_wait_share, sign=False)} of the window"
         caption += "."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -33,11 +34,12 @@ def settings(folder: Path, iterations: int = 12, warmup: int = 2) -> MarkSetting
     )
 
 
-def program(folder: Path, text: str, **env: str) -> None:
+def program(folder: Path, *texts: str, **env: str) -> None:
     """Run a program inside a case whose records go to ``folder``."""
     variables = {**os.environ, "DLPERF_MARK": settings(folder).to_json(), **env}
     head = "from pytest_dlperf.mark import step\nimport os\n"
-    subprocess.run([sys.executable, "-c", head + textwrap.dedent(text)], env=variables, check=True)
+    text = head + "".join(map(textwrap.dedent, texts))
+    subprocess.run([sys.executable, "-c", text], env=variables, check=True)
 
 
 def records(folder: Path) -> dict[str, list[dict[str, object]]]:
@@ -146,15 +148,177 @@ def test_a_loss_on_the_cpu_is_kept_as_a_number(tmp_path: Path):
     assert tensor.is_copy  # a CUDA graph writes every loss into the same memory
 
 
+NUMBERS = "import numpy as np\nfrom decimal import Decimal\n"
+TENSOR = """
+class Tensor:
+    shape, dtype = (), "torch.int64"
+    def __init__(self, value, device): self.value, self.device = value, device
+    def detach(self): return self
+    def clone(self): return Tensor(self.value, self.device)
+    def __float__(self):
+        assert self.device == "cpu" or is_over, "waits for the GPU within the window"
+        return float(self.value)
+is_over = False
+"""
+
+
+@pytest.mark.parametrize(
+    "work",
+    ["5", "5.0", "np.int64(5)", "np.float32(5)", "np.array(5)", "np.array([5])", "Decimal(5)"],
+)
+def test_the_work_of_a_step_is_any_number(tmp_path: Path, work: str):
+    """A NumPy scalar ended the program after its last step, in an error of JSON."""
+    text = f"""
+        for i in range(12):
+            with step({work}): pass
+        """
+    program(tmp_path, NUMBERS + "import warnings; warnings.simplefilter('error')\n", text)
+    assert {span["work"] for span in records(tmp_path)["span"]} == {5}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+@pytest.mark.parametrize("how", ["with step(lengths): pass", "with step() as s: s.work(lengths)"])
+def test_a_tensor_is_the_work_of_a_step_and_is_not_waited_for(
+    tmp_path: Path, device: str, how: str
+):
+    text = f"""
+        for i in range(12):
+            lengths = Tensor(5 + i, {device!r})
+            is_over = i == 11
+            {how}
+        """
+    program(tmp_path, TENSOR, text)
+    assert [span["work"] for span in records(tmp_path)["span"]] == list(range(5, 17))
+
+
+@pytest.mark.parametrize(
+    ("work", "says"),
+    [
+        ("0", "work=0;"),
+        ("-8", "work=-8;"),
+        ("True", "work=True;"),
+        ("'8'", "work='8';"),
+        ("[8]", "work=[8];"),
+        ("float('nan')", "work=nan;"),
+        ("float('inf')", "work=inf;"),
+        ("np.float32('nan')", "work=nan;"),
+        ("np.bool_(True)", "an array of bool"),
+        ("np.array(['8'])", "an array of <U1"),
+        ("np.ones(3)", "an array of shape [3]"),
+        ("np.ones(0)", "an array of shape [0]"),
+    ],
+)
+def test_a_work_that_is_none_is_refused_in_its_step(tmp_path: Path, work: str, says: str):
+    text = f"""
+        for i in range(12):
+            with step({work} if i == 3 else 8): pass
+        print("the program goes on")
+        """
+    program(tmp_path, NUMBERS, text)
+    found = records(tmp_path)
+    [failure] = found["failure"]
+    assert failure["code"] == "work-invalid"
+    assert says in str(failure["message"])
+    assert "span" not in found
+
+
+def test_a_tensor_that_is_no_work_is_refused_after_the_window(tmp_path: Path):
+    """What a GPU has computed is not waited for before."""
+    text = """
+        for i in range(12):
+            is_over = i == 11
+            with step(Tensor(i, "cuda:0")): pass
+        """
+    program(tmp_path, TENSOR, text)
+    found = records(tmp_path)
+    assert [failure["code"] for failure in found["failure"]] == ["work-invalid"]
+    assert "end" not in found
+
+
+def test_what_fails_after_the_last_step_is_the_ranks_failure(tmp_path: Path):
+    """The rank was said to have gone without a word."""
+    text = """
+        class Loss:
+            device = "cuda:0"
+            def clone(self): return self
+            def __float__(self): raise RuntimeError("the GPU is lost")
+        try:
+            for i in range(12):
+                with step() as s: s.loss(Loss())
+        except RuntimeError:
+            raise SystemExit(0)
+        raise SystemExit("no error")
+        """
+    program(tmp_path, text)
+    [failure] = records(tmp_path)["failure"]
+    assert failure["message"] == "RuntimeError: the GPU is lost"
+
+
+NESTED = {
+    "in_one_place": """
+        for i in range(12):
+            with step() as outer:
+                with step(): pass
+        """,
+    "in_a_thread": """
+        import threading
+        def other():
+            with step(): pass
+        for i in range(12):
+            with step():
+                thread = threading.Thread(target=other)
+                thread.start()
+                thread.join()
+        """,
+    "by_hand": """
+        outer, inner = step(), step()
+        outer.__enter__()
+        inner.__enter__()
+        """,
+}
+
+
+@pytest.mark.parametrize("how", NESTED)
+def test_a_step_within_a_step_is_an_error_that_names_both(tmp_path: Path, how: str):
+    """The rate was twice what was trained."""
+    program(tmp_path, NESTED[how])
+    found = records(tmp_path)
+    [failure] = found["failure"]
+    assert failure["code"] == "marked-twice"
+    assert re.search(r"that of \S+:\d+ within that of \S+:\d+;", str(failure["message"]))
+    assert "span" not in found
+
+
+def test_a_step_that_ends_twice_is_an_error(tmp_path: Path):
+    text = """
+        for i in range(12):
+            with step() as held: pass
+            if i == 5: held.__exit__(None, None, None)
+        """
+    program(tmp_path, text)
+    assert [failure["code"] for failure in records(tmp_path)["failure"]] == ["marked-twice"]
+
+
+def test_a_step_that_is_abandoned_counts_nothing(tmp_path: Path):
+    text = """
+        for i in range(14):
+            held = step()
+            held.__enter__()
+            if i % 7 == 3: held.abandon()
+            else: held.__exit__(None, None, None)
+        """
+    program(tmp_path, text)
+    found = records(tmp_path)
+    assert [span["work"] for span in found["span"]] == [4] * 12
+    assert "failure" not in found
+
+
 @pytest.mark.parametrize(
     ("said", "of_step", "work"),
     [
         ({}, "", 4),
-        ({}, "samples=32", 32),
-        ({"is_work_declared": True}, "samples=32", 4),
         ({"is_work_declared": True}, "5", 5),
         ({"work": None, "unit": "tokens"}, "512", 512),
-        ({"work": None, "unit": "tokens"}, "512, samples=32", 512),
     ],
 )
 def test_the_work_of_a_step(tmp_path: Path, said: dict[str, Any], of_step: str, work: float):
@@ -164,13 +328,12 @@ def test_the_work_of_a_step(tmp_path: Path, said: dict[str, Any], of_step: str, 
     assert {span["work"] for span in records(tmp_path)["span"]} == {work}
 
 
-@pytest.mark.parametrize("of_step", ["", "samples=32"])
-def test_a_step_of_tokens_must_say_how_many(tmp_path: Path, of_step: str):
+def test_a_step_of_tokens_must_say_how_many(tmp_path: Path):
     """A batch counts samples: its size would be a wrong number of tokens."""
     variable = settings(tmp_path)._replace(work=None, unit="tokens").to_json()
-    text = f"""
+    text = """
         for i in range(12):
-            with step({of_step}) as mark:
+            with step() as mark:
                 mark.loss(1.0)
         print("the program goes on")
     """
@@ -226,6 +389,96 @@ def test_time_between_steps_is_waiting_and_part_of_the_step(tmp_path: Path, monk
     # Three readings of the clock a step, one second apart.
     assert {(s["seconds"], s["data_wait_seconds"]) for s in spans[4:]} == {(3.0, 1.0)}
     assert spans[0]["data_wait_seconds"] == 0, "what built the program waited for no data"
+
+
+class Clock:
+    """The host's clock, which stands still until a program lets it go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        monkeypatch.setattr("time.perf_counter", lambda: self.now_s)
+
+
+def without_canary(folder: Path) -> MarkSettings:
+    """The canary of the host waits for the clock."""
+    return settings(folder, iterations=12, warmup=6)._replace(on_gpu=True)
+
+
+def phased(marks: Marks, clock: Clock, number: int) -> None:
+    """Train one step of 4 s, of which 1 s waits; phases of a minute are before some of them."""
+    if number == 5:
+        with_phase(marks, clock, "before")
+    if number == 8:
+        clock.now_s += 0.25
+        with_phase(marks, clock, "evaluation")
+        clock.now_s += 0.5
+        with_phase(marks, clock, "checkpoint")
+        clock.now_s += 0.25
+    else:
+        clock.now_s += 1
+    with marks.step(None):
+        clock.now_s += 3
+        assert marks.begin_phase("within") is None
+
+
+def with_phase(marks: Marks, clock: Clock, name: str) -> None:
+    phase = marks.begin_phase(name)
+    assert phase is not None
+    clock.now_s += 30
+    assert marks.begin_phase("deeper") is None, "the outer one has its time"
+    clock.now_s += 30
+    marks.end_phase(phase)
+
+
+def test_a_phase_between_steps_is_in_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    clock = Clock(monkeypatch)
+    marks = Marks(without_canary(tmp_path))
+    for number in range(12):
+        phased(marks, clock, number)
+    found = records(tmp_path)
+    assert {(s["seconds"], s["data_wait_seconds"]) for s in found["span"][1:]} == {(4.0, 1.0)}
+    [window] = found["window"]
+    assert window["left_out"] == {"evaluation": 60, "checkpoint": 60}, "without those before it"
+    assert window["left_out_cpu_seconds"] >= 0
+    assert window["seconds"] == 6 * 4 + 120
+
+
+def test_a_phase_that_holds_steps_takes_nothing_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    clock = Clock(monkeypatch)
+    marks = Marks(without_canary(tmp_path))
+    for number in range(12):
+        outer = marks.begin_phase("epoch") if number in {3, 8} else None
+        with marks.step(None):
+            clock.now_s += 3
+        if number == 9:
+            with_phase(marks, clock, "evaluation")
+        if outer is not None:
+            marks.end_phase(outer)
+        clock.now_s += 1
+    found = records(tmp_path)
+    assert {span["seconds"] for span in found["span"][1:]} == {4.0}
+    assert found["window"][0]["left_out"] == {"evaluation": 60}
+
+
+def test_the_phase_of_another_thread_is_its_own(tmp_path: Path):
+    """It goes on beside the training."""
+    text = """
+        from pytest_dlperf.mark import phase
+        import threading, time
+        def save():
+            with phase("checkpoint"): time.sleep(0.001)
+        for i in range(12):
+            with step(): pass
+            thread = threading.Thread(target=save)
+            thread.start()
+            thread.join()
+        """
+    program(tmp_path, text)
+    found = records(tmp_path)
+    assert "left_out" not in found["window"][0]
+    assert list(found["metrics"][0]["values"]) == ["checkpoint_seconds"]
 
 
 def test_a_program_that_raises_says_so_in_the_records(tmp_path: Path):

@@ -1,0 +1,108 @@
+"""The work of a marked step: what may be said of it, and what follows from its rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pytest_dlperf.core.wire import MarkSettings
+from pytest_dlperf.worker.batch_rows import StepRows
+from pytest_dlperf.worker.failure import WorkerFailure
+from pytest_dlperf.worker.records import kept_number
+
+
+def said_work(amount: Any) -> Any:
+    """Return the work that a mark says, as a number, or as a copy of a tensor of one element.
+
+    A tensor of a GPU is not waited for; ``checked_work`` looks at it after the window. Raises
+    ``WorkerFailure`` for anything else, and for a number that is not finite and above 0.
+    """
+    dtype = getattr(amount, "dtype", None)
+    if dtype is not None:
+        if getattr(dtype, "kind", "f") not in "fiu" or "bool" in str(dtype):
+            raise _refused(f"work is an array of {dtype}")
+        if math.prod(amount.shape) != 1:
+            raise _refused(f"work is an array of shape {list(amount.shape)}")
+        # An array of one element is no scalar, which NumPy says by a warning
+        amount = amount.reshape(()) if len(amount.shape) else amount
+    elif isinstance(amount, bool | str | bytes) or not hasattr(amount, "__float__"):
+        raise _refused(f"work={amount!r:.80}")
+    try:
+        kept = kept_number(amount)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _refused(f"work={amount!r:.80}") from error
+    return checked_work(kept) if isinstance(kept, float) else kept
+
+
+def checked_work(kept: Any) -> float:
+    """Return kept work as a number; raise ``WorkerFailure`` unless it is finite and above 0."""
+    amount = float(kept)
+    if not (math.isfinite(amount) and amount > 0):
+        raise _refused(f"work={amount:g}")
+    return amount
+
+
+def _refused(given: str) -> WorkerFailure:
+    return WorkerFailure(
+        "work-invalid",
+        f"a marked step says {given}; give one finite number above 0: how much this rank trains "
+        "in the step, in the case's unit",
+    )
+
+
+def work_of_step(settings: MarkSettings, said: Any, rows: StepRows | None) -> Any:
+    """Return the work of one device, or group of devices, in a step, as ``said_work`` does.
+
+    ``said`` is what the mark says, None for nothing; ``rows`` what a callback saw of its batches.
+    Raises ``WorkerFailure`` where neither they nor the case say it, and where a step had less than
+    what a constant stands for.
+    """
+    is_constant = said is not None or settings.is_work_declared
+    if rows is not None and rows.is_part and is_constant:
+        raise WorkerFailure(
+            "work-in-part",
+            f"a step had {_in_words(rows)}, and its work is said as that of a whole one. Leave "
+            "what is not whole out (drop_last=True; of Hugging Face's Trainer "
+            "dataloader_drop_last=True, and an epoch of whole accumulations), or give the "
+            "callback a function of the batch: StepCallback(work=lambda batch: ...)",
+        )
+    if said is not None or rows is None or settings.is_work_declared:
+        amount = settings.work if said is None else said
+        if amount is None:
+            raise _unknown(settings.unit)
+        return amount
+    if settings.work is None:
+        raise _unknown(settings.unit)
+    if rows.rows is None:
+        raise WorkerFailure(
+            "work-unknown",
+            "a step's batches show no rows that can be counted: "
+            + (
+                f"none of their arrays is as long as a whole batch, {_batch(rows)}"
+                if rows.batches
+                else "they did not come from the loader that the trainer named"
+            )
+            + ". Say the work of a step to the callback, as a number or as a function of the "
+            "batch: StepCallback(work=lambda batch: ...)",
+        )
+    # A loader's batch is that of all devices of the process
+    return said_work(rows.rows / settings.devices_per_process)
+
+
+def _batch(rows: StepRows) -> int:
+    return rows.whole_rows // max(1, rows.whole_batches)
+
+
+def _in_words(rows: StepRows) -> str:
+    if rows.rows is not None:
+        return f"{rows.rows} of {rows.whole_rows} rows"
+    return f"{rows.batches} of {rows.whole_batches} batches"
+
+
+def _unknown(unit: str) -> WorkerFailure:
+    return WorkerFailure(
+        "work-unknown",
+        f"the case counts {unit}, and a marked step does not say how many {unit} its rank "
+        "trains in it: the batch size counts samples. Say it with the step "
+        "(step(work=...)), or in the marker (work=...)",
+    )
