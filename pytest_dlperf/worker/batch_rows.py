@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+
+from pytest_dlperf.worker.failure import WorkerFailure
 
 #: A batch holds its arrays at most so deep.
 _DEPTH: Final = 4
@@ -27,11 +29,59 @@ class StepRows(NamedTuple):
         return fewer or 0 < self.batches < self.whole_batches
 
 
+class RowsOfIteration:
+    """Whether what a rank trains on in an iteration has the rows that its work counts.
+
+    A workload that says its work in the iteration may train on any number of rows.
+    """
+
+    def __init__(self) -> None:
+        #: Whether the workload said its work since the last iteration.
+        self.said = False
+        #: Whether the model was called in this iteration.
+        self.called = False
+        #: Whether the workload says its work in its steps, and a whole batch was seen.
+        self.says_each = self.saw_whole = False
+        self._short = ""
+
+    def expect(self, rows: int | None, whole: int, what: str) -> None:
+        """Note that ``what`` has so many ``rows`` of ``whole``; None: they are not known."""
+        self.saw_whole |= rows == whole
+        if rows is not None and rows != whole and not self._short:
+            self._short = f"{what} has {rows} rows, and a whole one {whole}"
+
+    def end(self) -> None:
+        """End an iteration; raise ``WorkerFailure`` where it counts rows that were not trained."""
+        short, said = self._short, self.said
+        self.says_each |= said
+        self.forget()
+        if short and not said:
+            raise WorkerFailure(
+                "batch-mismatch",
+                f"{short}; the rate would count rows that were not trained. Leave smaller batches "
+                "out (drop_last=True), or say in each step what it trains: job.work(len(batch))",
+            )
+
+    def forget(self) -> None:
+        """Begin an iteration."""
+        self.said = self.called = False
+        self._short = ""
+
+
 class _Spot(NamedTuple):
     """Where in a batch its rows show: the keys to a value, which is an array or a sequence."""
 
     keys: tuple[Any, ...]
     is_array: bool
+
+
+class Shaped:
+    """An array of which the shape alone is known."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        self.shape = shape
 
 
 class BatchRows:

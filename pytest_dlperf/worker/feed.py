@@ -13,6 +13,7 @@ from multiprocessing.queues import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pytest_dlperf.core.wire_records import DataNotes, DataRecord
+from pytest_dlperf.worker.batch_rows import BatchRows, RowsOfIteration
 from pytest_dlperf.worker.failure import WorkerFailure
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Feed:
         self._taken = self._iterations = 0
         self._complaints: SimpleQueue[tuple[str, str]] | None = None
         self._notes = DataNotes()
+        #: What this iteration trains on, of batches and of the model's calls.
+        self.rows = RowsOfIteration()
         #: Returns what is open around the wait for a batch; a profiler names it so.
         self.around: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
 
@@ -53,10 +56,14 @@ class Feed:
         """Whether the rank reads anything."""
         return self._waited_s is not None
 
-    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
-        """Return the batches of ``loader``, epoch after epoch without end; waits are timed."""
+    def batches(self, loader: Iterable[Any], counted: BatchRows | None = None) -> Iterator[Any]:
+        """Return the batches of ``loader``, epoch after epoch without end; waits are timed.
+
+        ``counted`` says the rows of a batch: one that is not whole is an error, unless its
+        iteration says its work.
+        """
         self._waited_s = 0.0
-        self._open.append(self._endless(loader))
+        self._open.append(self._endless(loader, counted))
         return self._timed(self._open[-1])
 
     def guard(self, dataset: Dataset, ranks: int, batch_size_per_device: int) -> Guarded:
@@ -106,6 +113,7 @@ class Feed:
             if seconds >= _ALONE_S:
                 break
         self.note(alone_batches=batches, alone_seconds=seconds)
+        self.rows.forget()
 
     def record(self) -> DataRecord:
         """Return the record ``data``: what kind of data they are, and the notes on them."""
@@ -127,7 +135,7 @@ class Feed:
             self._taken += 1
             yield batch
 
-    def _endless(self, loader: Iterable[Any]) -> Iterator[Any]:
+    def _endless(self, loader: Iterable[Any], counted: BatchRows | None) -> Iterator[Any]:
         for epoch in itertools.count():
             for name in ("sampler", "batch_sampler"):
                 set_epoch = getattr(getattr(loader, name, None), "set_epoch", None)
@@ -137,6 +145,9 @@ class Feed:
             try:
                 for batch in loader:
                     empty = False
+                    if counted is not None:
+                        rows = counted.of(batch)
+                        self.rows.expect(rows, counted.whole, "a batch of job.batches")
                     yield batch
             except Exception:
                 self._raise_complaint()

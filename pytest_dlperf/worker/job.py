@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.worker.arguments import Arguments
+from pytest_dlperf.worker.batch_rows import BatchRows
 from pytest_dlperf.worker.feed import Feed
 from pytest_dlperf.worker.records import MetricBook
 
@@ -92,6 +93,7 @@ class Job(abc.ABC):
         if not (math.isfinite(amount) and amount > 0):
             raise ValueError(f"job.work({amount!r}): give a finite number above 0")
         self.iteration_work = float(amount) * self.devices_per_process / self.parallel.split
+        self.feed.rows.said = True
 
     @property
     def replicas(self) -> int:
@@ -133,10 +135,21 @@ class Job(abc.ABC):
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """Return the batches of ``loader`` (the framework's own) without end.
 
-        The host's wait in each ``next`` is measured; samplers learn of each epoch.
+        The host's wait in each ``next`` is measured; samplers learn of each epoch. A batch of
+        fewer rows than the case's is an error, unless ``work`` is called in its step.
         """
         self.feed.note(workers=self.data_workers)
-        return self.feed.batches(loader)
+        return self.feed.batches(loader, BatchRows(self.rows_of_batch, self.batch_dimension))
+
+    @property
+    def rows_of_batch(self) -> int:
+        """Rows of a whole batch of this rank: of all replicas that it has a part of."""
+        return self.batch_size_per_device * max(1, self.devices_per_process // self.parallel.split)
+
+    @property
+    def batch_dimension(self) -> int:
+        """Which dimension of the model's inputs the rows of a batch are."""
+        return int(self.options.get("batch_dimension", 0))
 
     @abc.abstractmethod
     def generator(self) -> Any:

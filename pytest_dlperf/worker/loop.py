@@ -140,7 +140,11 @@ class Trained(NamedTuple):
 
 
 def job_work(job: Job, protocol: RunProtocol) -> float:
-    """Return the work of this rank in the iteration that ended; raise where nobody said it."""
+    """Return the work of this rank in the iteration that ended.
+
+    Raises ``WorkerFailure`` where nobody said it, and where less was trained than what is counted.
+    """
+    job.feed.rows.end()
     if job.iteration_work is None:
         unit, batch = protocol.uncounted_unit, protocol.batch_size_per_device
         raise WorkerFailure(
@@ -241,6 +245,7 @@ def _warm_up(
     watches = {0: framework.watch_shapes, 1: framework.watch_arithmetic}
     timer = framework.timer()
     progress.update(0)
+    framework.job.feed.rows.forget()
     timer.start()
     end_s = math.inf
     for index in range(protocol.warmup):

@@ -51,7 +51,7 @@ def _refused(given: str) -> WorkerFailure:
 
 
 def work_of_step(settings: MarkSettings, said: Any, rows: StepRows | None) -> Any:
-    """Return the work of one device, or group of devices, in a step, as ``said_work`` does.
+    """Return the work of one replica in a step, as ``said_work`` does.
 
     ``said`` is what the mark says, None for nothing; ``rows`` what a callback saw of its batches.
     Raises ``WorkerFailure`` where neither they nor the case say it, and where a step had less than
@@ -85,8 +85,8 @@ def work_of_step(settings: MarkSettings, said: Any, rows: StepRows | None) -> An
             + ". Say the work of a step to the callback, as a number or as a function of the "
             "batch: StepCallback(work=lambda batch: ...)",
         )
-    # A loader's batch is that of all devices of the process
-    return said_work(rows.rows / settings.devices_per_process)
+    # A loader's batch is that of all replicas that the process has a part of
+    return said_work(rows.rows / max(1.0, settings.devices_per_process / settings.split))
 
 
 def _batch(rows: StepRows) -> int:

@@ -132,8 +132,9 @@ class Marks:
 
     @property
     def rows_of_batch(self) -> int:
-        """Rows of a whole batch of the case, for all devices of this process."""
-        return self._settings.batch_size_per_device * self._settings.devices_per_process
+        """Rows of a whole batch of this rank: of all replicas that it has a part of."""
+        given = self._settings
+        return given.batch_size_per_device * max(1, given.devices_per_process // given.split)
 
     def _kept(self, work: Any) -> Any:
         try:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.wire import PROGRESS
+from pytest_dlperf.worker.feed import Feed
 from pytest_dlperf.worker.frameworks import on_cpu
 from pytest_dlperf.worker.frameworks.base import EventTimer, Timer
 from pytest_dlperf.worker.records import MetricBook
@@ -96,7 +97,7 @@ class SimulatedFramework:
         self.job: Any = SimpleNamespace(
             world_size=1,
             iteration_work=4,
-            feed=SimpleNamespace(take_wait=lambda: None),
+            feed=Feed(),
             book=MetricBook(),
         )
 

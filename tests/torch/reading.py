@@ -29,6 +29,10 @@ def build(job):
         batches = alone.batches(alone.loader(Samples(fault)))
     elif fault == "unused":
         batches = iter([(torch.randn(8, 32), torch.arange(8) % 4)] * 20)
+    elif fault == "smaller":
+        # A loader of one's own, which leaves its last batch in
+        rows = [job.batch_size_per_device, job.batch_size_per_device, 1]
+        batches = job.batches([(torch.randn(n, 32), torch.arange(n) % 4) for n in rows])
     else:
         batches = job.batches(job.loader(Samples(fault)))
     model = job.data_parallel(torch.nn.Linear(32, 4))

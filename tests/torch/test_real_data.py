@@ -23,6 +23,7 @@ DTYPES = {
 #: Of a workload of one's own, each with the sentence that must name it.
 FAULTS = {
     "broken": "sample 13 cannot be read: ZeroDivisionError",
+    "smaller": "a batch of job.batches has 1 rows, and a whole one",
     "same": "ranks 0 and 1 both read sample",
     "unused": "the workload read nothing through job.batches(loader)",
 }

@@ -28,6 +28,7 @@ OF_ONE = {
     "flat": "the loss did not fall",
     "nan": "the loss is nan",
     "wrong-batch": "declares a batch of 8",
+    "shrinking-batch": "the model's input has 3 rows, and a whole one 8",
     "wrong-dtype": "the case names fp32",
 }
 #: The same for two ranks: these are caught although a training in one rank would be right.

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.measure.summary import summarise
 from tests.helpers.record_files import case, changed, rank_records, without, write
 
@@ -372,3 +373,49 @@ def test_with_a_warm_up_in_seconds_the_loss_falls_over_a_known_number_of_iterati
         found.append(summary.loss_fall)
     assert found[0] == found[1]
     assert 0.2 < found[0] < 0.5
+
+
+def marked(folder: Path, wait_s: float = 0.0, **window: Any) -> RunSummary:
+    """Return the summary of a program whose marked steps take 0.1 s, with such waits in them."""
+    records = changed(rank_records(0, world_size=1), "window", **window)
+    for record in records:
+        if record["record"] == "span":
+            record["data_wait_seconds"] = wait_s
+    program = replace(case("1n1c"), command=("python", "main.py"), workload="")
+    return summarise(program, write(folder, [records])).summary
+
+
+def test_time_between_marked_steps_is_not_called_waiting_for_data(tmp_path: Path):
+    """It may be an evaluation: what a program does between its steps was not measured."""
+    [problem] = [p for p in marked(tmp_path, 0.06).problems if "60%" in p.message]
+    assert problem.code == "between-steps"
+    assert "pytest_dlperf.mark.phase" in problem.message
+    assert not [p for p in marked(tmp_path, 0.005).problems if p.code == "between-steps"]
+
+
+def test_phases_that_are_left_out_are_said_and_cost_nothing(tmp_path: Path):
+    plain = marked(tmp_path / "plain")
+    left = {"left_out": {"evaluation": 0.9, "checkpoint": 0.1}, "left_out_cpu_seconds": 0.75}
+    summary = marked(tmp_path / "left", seconds=2.0, **left)
+    [problem] = [p for p in summary.problems if p.code == "left-out"]
+    assert problem.message == (
+        "50% of the time from the first measured step to the last went into phases between "
+        "steps, which are not in the rate: evaluation (0.9 s) and checkpoint (0.1 s)"
+    )
+    assert summary.throughput == plain.throughput
+    assert summary.extras["left_out_seconds"] == 1.0
+    spent = [one.extras["cpu_seconds_of_ranks"] for one in (plain, summary)]
+    assert spent[0] - spent[1] == pytest.approx(0.75)
+    assert "left_out_seconds" not in plain.extras
+    few = marked(tmp_path / "few", seconds=20.0, **left)
+    assert "left-out" not in {p.code for p in few.problems}
+
+
+@pytest.mark.parametrize("wrong", [{"data_wait_seconds": -0.1}, {"seconds": -0.1}])
+def test_a_negative_time_is_an_error(tmp_path: Path, wrong: dict[str, float]):
+    """Steps that overlap were taken for steps twice as fast."""
+    records = rank_records(0, world_size=1)
+    spans = [record for record in records if record["record"] == "span"]
+    spans[12].update(wrong)
+    with pytest.raises(CaseError, match="wrote a negative time of iteration 12"):
+        summarise(case("1n1c"), write(tmp_path, [records]))

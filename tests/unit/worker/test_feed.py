@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_dlperf.worker import feed as feed_module
+from pytest_dlperf.worker.batch_rows import BatchRows, Shaped
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.feed import Feed
 
@@ -62,6 +63,36 @@ def test_readers_are_measured_alone_before_the_training(monkeypatch: pytest.Monk
     assert record["alone_batches"] == 10
     assert record["alone_seconds"] == pytest.approx(1.0)
     assert record["batches_per_iteration"] == pytest.approx(4 / 3)
+
+
+def test_a_last_batch_that_is_not_whole_is_an_error_in_its_iteration(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """It counted as a whole one, or not at all: which batch was looked at was chance."""
+    monkeypatch.setattr(feed_module, "_ALONE_S", 0.0)
+    loader = [Shaped((4, 2)), Shaped((4, 2)), Shaped((1, 2))]
+    feed = Feed()
+    batches = feed.batches(loader, BatchRows(4))
+    feed.read_alone()
+    assert next(batches).shape == (1, 2)
+    with pytest.raises(WorkerFailure, match=r"batch of job\.batches has 1 rows"):
+        feed.rows.end()
+    for _ in range(2):
+        next(batches)
+        feed.rows.end()
+    next(batches)
+    feed.rows.said = True
+    feed.rows.end()
+
+
+def test_what_is_read_alone_is_not_trained_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(feed_module, "_ALONE_S", 0.0)
+    feed = Feed()
+    batches = feed.batches([Shaped((4,)), Shaped((1,))], BatchRows(4))
+    feed.read_alone()
+    feed.rows.end()
+    next(batches)
+    feed.rows.end()
 
 
 def test_a_training_that_reads_nothing_has_no_readers():

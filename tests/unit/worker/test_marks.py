@@ -114,6 +114,31 @@ def test_ranks_that_share_a_batch_each_do_a_part_of_it(tmp_path: Path):
     assert {span["work"] for span in records(tmp_path)["span"]} == {1.5}
 
 
+@pytest.mark.parametrize(
+    ("said", "rows", "work"),
+    [
+        ({}, 3, 3),
+        # Two GPUs of one process, and four that are two replicas
+        ({"devices_per_process": 2}, 6, 6),
+        ({"devices_per_process": 4, "split": 2}, 8, 8),
+        # Two ranks that share a batch
+        ({"split": 2}, 4, 2),
+        ({"is_work_declared": True}, 8, 4),
+    ],
+)
+def test_rows_of_a_loader_are_those_of_its_process(
+    tmp_path: Path, said: dict[str, Any], rows: int, work: float
+):
+    variable = settings(tmp_path)._replace(**said).to_json()
+    text = f"""
+        from pytest_dlperf.worker.batch_rows import StepRows
+        for i in range(12):
+            with step() as s: s.rows(StepRows({rows}, 8, 1, 1))
+        """
+    program(tmp_path, text, DLPERF_MARK=variable)
+    assert {span["work"] for span in records(tmp_path)["span"]} == {work}
+
+
 def test_a_loss_on_the_cpu_is_kept_as_a_number(tmp_path: Path):
     """A tensor kept for each iteration holds the heap open around it, and memory grows."""
     marks = Marks(settings(tmp_path))

@@ -90,7 +90,7 @@ class JaxJob(Job):
     @property
     def local_batch_size(self) -> int:
         """Entries of the batches of all replicas that this rank has a part of."""
-        return self.batch_size_per_device * max(1, self.devices_per_process // self.parallel.split)
+        return self.rows_of_batch
 
     def replicated(self, parameters: Callable[[], Any] | Iterable[Any]) -> None:
         """Declare a function that returns the parameters of now, a tree of arrays.

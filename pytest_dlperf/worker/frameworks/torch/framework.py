@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import itertools
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,7 @@ from pytest_dlperf.core.wire_records import (
     MemoryRecord,
 )
 from pytest_dlperf.worker.arguments import Arguments
+from pytest_dlperf.worker.batch_rows import BatchRows
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
@@ -35,6 +37,7 @@ from pytest_dlperf.worker.frameworks.base import (
     tf32_overrides,
 )
 from pytest_dlperf.worker.frameworks.torch import watch
+from pytest_dlperf.worker.frameworks.torch.followed_rows import follow_rows
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 from pytest_dlperf.worker.frameworks.torch.watch import checksum
 
@@ -128,6 +131,7 @@ class Torch:
             else None,
         )
         self._watch = watch.Watch(is_alone=arguments.world_size == 1)
+        self._is_followed = False
         self._watch.captures()
 
     def _join(self, arguments: Arguments) -> None:
@@ -204,11 +208,21 @@ class Torch:
 
     def watch_shapes(self) -> AbstractContextManager[Any]:
         """Note the shapes of the first module call's tensors; later if it is compiled."""
-        return self._watch.first()
+        return self._followed(self._watch.first())
 
     def watch_arithmetic(self) -> AbstractContextManager[Any]:
         """Count floating-point operations by dtype; compiled functions are plain Python then."""
-        return self._watch.second()
+        return self._followed(self._watch.second())
+
+    @contextlib.contextmanager
+    def _followed(self, watched: AbstractContextManager[Any]) -> Iterator[None]:
+        """Look at the rows of the model's inputs from then on."""
+        with watched:
+            yield
+        if not self._is_followed:
+            job = self.job
+            counted = BatchRows(job.rows_of_batch, job.batch_dimension)
+            self._is_followed = follow_rows(self._watch.shapes, counted, job.feed.rows)
 
     def model(self) -> ModelRecord:
         """Return what was watched, and the number of parameters that data parallelism holds."""

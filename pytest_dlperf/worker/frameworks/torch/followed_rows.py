@@ -1,0 +1,69 @@
+"""Looks at the rows of a PyTorch model's inputs in every iteration, by shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from pytest_dlperf.worker.batch_rows import BatchRows, RowsOfIteration, Shaped
+from pytest_dlperf.worker.frameworks.base import FirstCall, shapes_in
+from pytest_dlperf.worker.frameworks.torch.watch import compiles
+
+
+def follow_rows(first: FirstCall, counted: BatchRows, rows: RowsOfIteration) -> bool:
+    """Look from now on at the inputs of the layer of ``first``; return whether that is done.
+
+    Its inputs then show where the rows are. Not within what torch.compile traces, which must be
+    the training's own code: there a model that ``torch.compile(model)`` returned is looked at from
+    outside, and no other.
+    """
+    if not first.layers or counted.of(_shaped(first.shapes or [])) is None:
+        return False
+    layer = first.layers[0]
+    if compiles() and not _is_compiled_inside(layer):
+        return False
+    layer.register_forward_pre_hook(_RowsHook(counted, rows), with_kwargs=True)
+    return True
+
+
+def _shaped(shapes: Sequence[Sequence[int]]) -> list[Shaped]:
+    return [Shaped(shape) for shape in shapes]
+
+
+def _is_compiled_inside(layer: torch.nn.Module) -> bool:
+    from torch._dynamo.eval_frame import OptimizedModule
+
+    return isinstance(layer, OptimizedModule)
+
+
+class _RowsHook:
+    """Called before the model; a copy of the model has none, nor has one that is stored."""
+
+    def __init__(self, counted: BatchRows, rows: RowsOfIteration) -> None:
+        self._counted, self._rows = counted, rows
+
+    def __call__(
+        self, layer: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        # What is called again in an iteration is computed of parts, or again
+        if layer.training and not self._rows.called:
+            self._rows.called = True
+            counted = self._counted
+            shapes = shapes_in([*args, *kwargs.values()], torch.Tensor)
+            self._rows.expect(counted.of(_shaped(shapes)), counted.whole, "the model's input")
+
+    def __deepcopy__(self, memo: object) -> Callable[..., None]:
+        return _nothing
+
+    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+        return _stored, ()
+
+
+def _nothing(layer: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Be the hook of a copy."""
+
+
+def _stored() -> Callable[..., None]:
+    return _nothing
