@@ -348,8 +348,8 @@ def unchecked(case: Case, records: Sequence[RankRecords]) -> list[Problem]:
                 code="batch-unchecked",
                 message="the model's inputs were not looked at"
                 if unwatched
-                else "the model was given no tensor in the first iteration; give the batch to "
-                "job.data_parallel(model)",
+                else "the model was given no tensor of a known shape in the first iteration; give "
+                "the batch to job.data_parallel(model)",
             )
         )
     if uncounted := _uncounted(records):

@@ -391,6 +391,25 @@ def test_a_recurrent_layer_counts_each_place_and_matrix(layers: int, directions:
     assert backward(*given, 4, [True, True, True, False]) == 2 * 7 * 3 * weights
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize(
+    ("layout", "shapes"), [(torch.strided, None), (torch.jagged, [[2, -1, 4]])]
+)
+def test_a_nested_tensor_is_looked_at_and_ends_nothing(layout: torch.layout, shapes: object):
+    """One has no sizes, and raises; one has a size that is not a number."""
+    from pytest_dlperf.worker.frameworks.torch.watch import Watch
+
+    rows = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(5, 4)], layout=layout)
+    model, watched = torch.nn.Linear(4, 3), Watch()
+    with watched.first():
+        model(rows)
+    with watched.second():
+        model(rows)
+    assert watched.shapes.shapes == shapes
+    assert watched.arithmetic.flops == {"float32": 2 * 7 * 4 * 3}
+    assert not watched.arithmetic.uncounted
+
+
 def test_a_formula_that_raises_ends_nothing(monkeypatch: pytest.MonkeyPatch):
     from torch.utils.flop_counter import flop_registry
 

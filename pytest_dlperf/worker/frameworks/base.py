@@ -350,7 +350,10 @@ class FirstCall:
             if is_traced is not None and is_traced():
                 return original(layer, *args, **kwargs)
             self._kind.__call__ = self._original
-            self.shapes = self._shapes_of([*args, *kwargs.values()])
+            try:
+                self.shapes = self._shapes_of([*args, *kwargs.values()])
+            except Exception:  # noqa: BLE001  # of values that are not known here
+                self.shapes = None
             self.layers = [layer]
             return self._original(layer, *args, **kwargs)
 
@@ -366,11 +369,14 @@ class FirstCall:
 
 
 def shapes_in(values: Sequence[Any], tensor: Any) -> list[list[int]]:
-    """Return the shapes of the values of type ``tensor``, also of those in dicts and lists."""
+    """Return the shapes of the values of type ``tensor``, also of those in dicts and lists.
+
+    A dimension without one size, as that of a jagged tensor, is -1.
+    """
     found: list[list[int]] = []
     for value in values:
         if isinstance(value, tensor):
-            found.append(list(value.shape))
+            found.append([size if isinstance(size, int) else -1 for size in value.shape])
         elif isinstance(value, dict):
             found += shapes_in(list(value.values()), tensor)
         elif isinstance(value, list | tuple):

@@ -308,6 +308,8 @@ class Jax:
         return {"bytes": self._peak.largest_bytes(), "kind": "gpu-allocated"}
 
     def _peaks(self) -> list[int]:
+        if not self._on_gpu:
+            return []
         return [(one.memory_stats() or {}).get("peak_bytes_in_use", 0) for one in self._local]
 
     def waits_within(self, step: Callable[[], Any]) -> bool | None:

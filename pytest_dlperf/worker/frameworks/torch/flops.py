@@ -53,6 +53,15 @@ def _of_added_product(_added: torch.Tensor, left: torch.Tensor, right: torch.Ten
     return _of_product(left, right)
 
 
+def _of_linear(inputs: torch.Tensor, weight: torch.Tensor, *_: Any, **__: Any) -> int:
+    return int(2 * inputs.numel() * weight.shape[0])
+
+
+def _of_linear_backward(inputs: torch.Tensor, gradient: torch.Tensor, weight: torch.Tensor,
+                        output_mask: Sequence[bool], **_: Any) -> int:  # fmt: skip
+    return int(2 * gradient.numel() * weight.shape[1] * sum(map(bool, output_mask[:2])))
+
+
 def _of_grouped_product(left: torch.Tensor, right: torch.Tensor, *_: Any, **__: Any) -> int:
     """Return the operations of products of groups of rows, or of columns, by a matrix each.
 
@@ -97,6 +106,8 @@ _FORMULAS: Final[Mapping[str, Callable[..., int]]] = {
     "addbmm": _of_added_product,
     "addmv": _of_added_product,
     "convolution_backward": _of_convolution_backward,
+    "linear": _of_linear,
+    "linear_backward": _of_linear_backward,
     "miopen_rnn": _of_rnn,
     "miopen_rnn_backward": _of_rnn_backward,
     "mkldnn_rnn_layer": _of_rnn_on_cpus,
@@ -186,8 +197,8 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
             # on them, in operations that come here in their turn.
             return NotImplemented
         kwargs = kwargs or {}
-        if torch.is_inference_mode_enabled() and hasattr(func, "decompose"):
-            # Without autograd, a layer comes here whole: what it is made of has formulas
+        if torch.is_inference_mode_enabled() and _is_decomposed(func, args):
+            # Without autograd, an operator comes here whole: what it is made of has formulas
             with self:
                 out = func.decompose(*args, **kwargs)
             if out is not NotImplemented:
@@ -216,6 +227,11 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         self.flops[dtype] += count
         if not self._optimizers and torch._C._current_graph_task_id() == -1:
             self.forward[dtype] += count
+
+
+def _is_decomposed(func: Any, args: tuple[Any, ...]) -> bool:
+    # A nested tensor has operators of its own for what others are made of
+    return hasattr(func, "decompose") and not any(_is_tensor(a) and a.is_nested for a in args)
 
 
 def _packet_of(func: Any) -> tuple[Any, str]:
