@@ -189,4 +189,23 @@ MUTANTS: Final = (
         "    if measurement.inject < 0:\n        return f",
         "tests/unit/store/test_refusal.py",
     ),
+    # cli
+    Mutant(
+        "what a command writes is not escaped",
+        "    with escaped():",
+        "    with __import__('contextlib').nullcontext():",
+        "tests/unit/cli/test_hostile_texts.py",
+    ),
+    Mutant(
+        "JSON is left to what escapes the lines of a terminal",
+        r""".replace("##[", r"##\u005b")""",
+        "",
+        "tests/unit/cli/test_hostile_texts.py",
+    ),
+    Mutant(
+        "ranks do not import from where tests do",
+        "workload_folder, *self.import_folders, str(self.rootdir)",
+        "workload_folder, str(self.rootdir)",
+        "tests/unit/flow/test_conditions.py",
+    ),
 )
