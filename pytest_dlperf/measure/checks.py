@@ -311,18 +311,30 @@ def between_steps(share: float | None) -> list[Problem]:
 
 
 def phases_left_out(records: Sequence[RankRecords]) -> list[Problem]:
-    """Return which phases the window of the rank with most of them leaves out of the rate."""
-    windows = [rank.by_kind["window"] for rank in records]
-    window = max(windows, key=lambda one: math.fsum(one.get("left_out", {}).values()))
-    phases = window.get("left_out", {})
-    share = math.fsum(phases.values()) / window["seconds"]
-    if share <= DATA_BOUND:
+    """Return which phases the window of the rank with most of them leaves out of the rate.
+
+    Where another rank leaves out less, it may have waited for that one in its own steps.
+    """
+
+    def left_s(rank: RankRecords) -> float:
+        return math.fsum(rank.by_kind["window"].get("left_out", {}).values())
+
+    most, least = max(records, key=left_s), min(records, key=left_s)
+    window = most.by_kind["window"]
+    if left_s(most) <= DATA_BOUND * window["seconds"]:
         return []
+    phases = window.get("left_out", {})
     names = " and ".join(f"{name} ({seconds:.3g} s)" for name, seconds in phases.items())
     message = (
-        f"{share:.0%} of the time from the first measured step to the last went into phases "
-        f"between steps, which are not in the rate: {names}"
+        f"{left_s(most) / window['seconds']:.0%} of the time from the first measured step to the "
+        f"last went into phases between steps, which are not in the rate: {names}"
     )
+    if left_s(most) - left_s(least) > DATA_BOUND * window["seconds"]:
+        message += (
+            f"; that is of rank {most.rank}, and rank {least.rank} left {left_s(least):.3g} s "
+            "out: where it waits for the other, the wait is in its steps, so put the phase on every "
+            "rank, around that wait"
+        )
     return [Problem(code="left-out", message=message)]
 
 

@@ -107,6 +107,14 @@ PROGRAMS = {
         f"{MARK}for i in range(40):\n    with step() as s: s.loss(float('nan'))",
         "not a finite number",
     ),
+    "marks_twice": (
+        f"import numpy\n{MARK}for i in range(40):\n    with step():\n        with step(): pass",
+        "program_marks_twice.py:5 within that of",
+    ),
+    "work_is_text": (
+        f"import numpy\n{MARK}for i in range(40):\n    with step(work='8'): pass",
+        "a marked step says work='8'",
+    ),
     "sleeps": ("import time; time.sleep(60)", "timed out after 3 s"),
     "exits_at_its_end": (
         f"import numpy\n{MARK}for i in range(40):\n    with step(): pass\nraise SystemExit(3)",

@@ -411,6 +411,16 @@ def test_phases_that_are_left_out_are_said_and_cost_nothing(tmp_path: Path):
     assert "left-out" not in {p.code for p in few.problems}
 
 
+def test_a_phase_of_one_rank_alone_is_said(tmp_path: Path):
+    """The others wait for it in their steps, which are in the rate."""
+    ranks = [rank_records(0), rank_records(1)]
+    ranks[1] = changed(ranks[1], "window", seconds=2.0, left_out={"evaluation": 1.0})
+    program = replace(case(), command=("python", "main.py"), workload="")
+    summary = summarise(program, write(tmp_path, ranks)).summary
+    [problem] = [p for p in summary.problems if p.code == "left-out"]
+    assert "that is of rank 1, and rank 0 left 0 s out" in problem.message
+
+
 @pytest.mark.parametrize("wrong", [{"data_wait_seconds": -0.1}, {"seconds": -0.1}])
 def test_a_negative_time_is_an_error(tmp_path: Path, wrong: dict[str, float]):
     """Steps that overlap were taken for steps twice as fast."""
