@@ -332,8 +332,8 @@ def phases_left_out(records: Sequence[RankRecords]) -> list[Problem]:
     if left_s(most) - left_s(least) > DATA_BOUND * window["seconds"]:
         message += (
             f"; that is of rank {most.rank}, and rank {least.rank} left {left_s(least):.3g} s "
-            "out: where it waits for the other, the wait is in its steps, so put the phase on every "
-            "rank, around that wait"
+            "out: where it waits for the other, the wait is in its steps, so put the phase on "
+            "every rank, around that wait"
         )
     return [Problem(code="left-out", message=message)]
 
