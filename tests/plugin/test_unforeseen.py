@@ -156,11 +156,15 @@ def test_results_are_whole_where_another_report_cannot_be_made(suite: Suite):
         "faults.py",
         "from pytest_dlperf.report.page import session_page\n"
         "def render(outcomes):\n    raise KeyError('chart')\n"
-        "session_page.render = render\n",
+        "session_page.render = render\n"
+        "from pytest_dlperf.session.to_history import SessionHistory\n"
+        "def finish(self):\n    raise KeyError('rows')\n"
+        "SessionHistory.finish = finish\n",
     )
     result, outcomes = suite.outcomes("-p", "faults", "--dlperf-html=p.html", "-k1n1c")
     assert result.ret == 3
     assert len(outcomes) == 1
     result.stdout.fnmatch_lines(["*page NOT written: *p.html: *KeyError: 'chart'*"])
+    result.stdout.fnmatch_lines(["history NOT written: *KeyError: 'rows'*"])
     assert not Path(suite.path / "p.html").exists()
     assert json.loads((suite.path / "r.json").read_text(encoding="utf-8"))["format"] == 1

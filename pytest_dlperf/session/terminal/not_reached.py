@@ -21,6 +21,7 @@ from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.core.writable import error_words, message_of
 from pytest_dlperf.session.collection import selected_of
 
 if TYPE_CHECKING:
@@ -132,8 +133,9 @@ def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:
     found = None
     try:
         found = session.unfinished(planned.case, planned.folder, why)
-    except (DlperfError, OSError, ValueError, KeyError) as error:
-        reason = f"{why}; what was measured of it cannot be read: {error}"
+    except Exception as error:  # noqa: BLE001  # any: the reports are written without it
+        words = message_of(error) if isinstance(error, DlperfError) else error_words(error)
+        reason = f"{why}; what was measured of it cannot be read: {words}"
     if found is None and session.resumed is not None:
         left = session.resumed.unfinished(planned.case)
         if left is not None:

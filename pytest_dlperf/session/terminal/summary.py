@@ -301,7 +301,12 @@ class Collector:
             self._reports.lines += deliver(session.settings.sinks, json_.render(self.outcomes))
 
     def _add_to_history(self, pytest_session: pytest.Session) -> None:
-        added = self._history.finish()
+        try:
+            added = self._history.finish()
+        except Exception as error:  # noqa: BLE001  # any: sinks, and the summary, come next
+            pytest_session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+            self._reports.lines.append(f"history NOT written: {unforeseen(error)}")
+            return
         if added is None:
             return
         strict = added.waits and self._config.option.dlperf_strict
@@ -321,6 +326,9 @@ class Collector:
                 learn_noise(session.store, machine_class)
             except DlperfError as error:
                 self._not_learnt = f"the noise of {machine_class} was NOT learnt: {error}"
+            except Exception as error:  # noqa: BLE001  # any: the reports come next
+                words = unforeseen(error)
+                self._not_learnt = f"the noise of {machine_class} was NOT learnt: {words}"
         if not written or self._not_learnt:
             return
         try:
@@ -332,6 +340,8 @@ class Collector:
             )
         except DlperfError as error:  # the reports, which come next, have the outcomes without it
             self._not_learnt = f"what later sessions can detect is NOT known: {error}"
+        except Exception as error:  # noqa: BLE001  # as above
+            self._not_learnt = f"what later sessions can detect is NOT known: {unforeseen(error)}"
 
     def write_summary(self, reporter: pytest.TerminalReporter, session: PerfSession) -> None:
         """Print the table, the sentences, and what was not judged."""
