@@ -52,7 +52,10 @@ def _nothing_to_bisect(change: Change, outcome: Outcome) -> str:
     good, bad = change.last_before.commit, change.first_after.commit
     software = "; ".join(change.software)
     if not good or not bad:
-        return "an outcome next to the change has no commit, since it was measured outside of git"
+        return (
+            "an outcome next to the change has no commit: it was measured outside of git, or git "
+            "refused to say it"
+        )
     if good == bad:
         cause = f"the software changed ({software})" if software else "look at the machine"
         return (
