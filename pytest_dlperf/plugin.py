@@ -24,6 +24,7 @@ _COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
 _PARSER: pytest.StashKey[pytest.Parser] = pytest.StashKey()
 _DECLARED: pytest.StashKey[bool] = pytest.StashKey()
 _DLPERF: pytest.StashKey[Dlperf] = pytest.StashKey()
+_IN_CALL: pytest.StashKey[bool] = pytest.StashKey()
 #: Names of the plugins that pytest calls for every test.
 _MARKER, _RECEIVER = "dlperf-marker", "dlperf-outcome-receiver"
 
@@ -171,6 +172,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         collection.deselect(config, items, _session(config))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Under --dlperf-strict, fail the file of perf tests that is skipped as a whole."""
+    report = yield
+    if report.skipped and collector.config.option.dlperf_strict:
+        from pytest_dlperf.session import no_case
+
+        no_case.refuse_skipped(collector, report)
+    return report
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Remember which cases are to run; without any, have pytest call us for no test.
@@ -207,10 +221,12 @@ def _plan(session: pytest.Session) -> None:
     if perf.settings.runs_nothing or _runs_no_test(config):
         return
     perf.planned = not_reached.planned_of(session.items)
-    if perf.planned:
-        perf.ending.install(config)
+    if not perf.planned:
+        return
+    perf.ending.install(config)
     if hasattr(config, "workerinput"):
         perf.to_announce = perf.planned
+        perf.keep_planned()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -261,22 +277,38 @@ class _Marker(_Hooks):
         """Put the outcome onto the report of a perf test."""
         report = yield
         if _SESSION in item.config.stash and not _runs_no_test(item.config):
-            from pytest_dlperf.session.terminal import summary
-            from pytest_dlperf.session.terminal.not_reached import announce
-
-            summary.mark_report(report, item, item.stash.get(_DLPERF, None))
-            if hasattr(report, summary.CASE):
-                announce(report, _session(item.config))
+            self._mark(report, item)
         return report
+
+    @staticmethod
+    def _mark(report: pytest.TestReport, item: pytest.Item) -> None:
+        from pytest_dlperf.session.terminal import test_report
+        from pytest_dlperf.session.terminal.not_reached import announce
+
+        if item.stash.get(_IN_CALL, False):
+            return  # of a subtest, which has a report of its own and no case
+        session = _session(item.config)
+        test_report.mark_report(report, item, item.stash.get(_DLPERF, None), session)
+        if hasattr(report, test_report.CASE):
+            announce(report, session)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Know which reports are made while the test still runs: those of its subtests."""
+        item.stash[_IN_CALL] = True
+        try:
+            return (yield)
+        finally:
+            item.stash[_IN_CALL] = False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
         """Give verdicts that are neither passed nor failed a category of their own."""
         if not hasattr(report, "dlperf_outcome"):
             return None
-        from pytest_dlperf.session.terminal import summary
+        from pytest_dlperf.session.terminal import test_report
 
-        return summary.status_of(report)
+        return test_report.status_of(report)
 
 
 class _OutcomeReceiver(_Hooks):
@@ -309,11 +341,21 @@ class _OutcomeReceiver(_Hooks):
             perf.folder_of_workers = str(node.workerinput["testrunuid"])
             perf.ending.install(self._config)
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Say in the results which case is measured now."""
+        config = self._config
+        has_results = config.option.dlperf_json is not None and not _runs_no_test(config)
+        if has_results and _SESSION in config.stash:
+            self._collector().begins(nodeid, _session(config))
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
         """Hand an outcome to the collector; signals wait until everybody has the report."""
         if not hasattr(report, "dlperf_case"):
+            if report.when not in ("setup", "call", "teardown") and _SESSION in self._config.stash:
+                self._collector().crashed(report, _session(self._config))
             return (yield)
+        self._collector().receives(report)
         # Here as well: of pytest-xdist's processes the one that prints collects nothing
         ending = _session(self._config).ending
         ending.install(self._config)

@@ -272,6 +272,10 @@ class _Lines:
         unit = known_unit(case)
         self._print(f"{case.id} run {self._of}: {run.throughput:.4g} {unit}/s{disturbed}")
 
+    def place(self) -> str:
+        """Return nothing: an error's own words say where it was."""
+        return ""
+
     def queued(self, name: str, words: str) -> None:
         """Do nothing: no scheduler is asked here."""
 

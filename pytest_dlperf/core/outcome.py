@@ -220,7 +220,8 @@ class Outcome:
     #: Whether this node ran its part of a training that another node judges; results files have
     #: the name.
     share_done: bool = False
-    #: Whether the session ended before the case was measured, by a signal or an interrupt.
+    #: Whether the session or the test ended before the case was measured; one that resumes the
+    #: session measures it.
     interrupted: bool = False
     #: The results file that it was taken from, by ``--dlperf-resume``; empty if it was measured.
     taken_from: str = ""
@@ -286,7 +287,11 @@ def as_written(outcome: Outcome, secrets: Sequence[str]) -> Outcome:
     values = writable_values(outcome_to_json(outcome))
     values = masked_values(values, secrets, but=_NAMES)
     values["case"] |= case_as_written(outcome.case, secrets)
-    return outcome_from_json(json.loads(json.dumps(values, allow_nan=False)))
+    written = outcome_from_json(json.loads(json.dumps(values, allow_nan=False)))
+    # A file has the verdict of the case alone, and the common shift asks for that of its rate
+    judgement = written.judgement
+    rate = replace(judgement.throughput, verdict=outcome.judgement.throughput.verdict)
+    return replace(written, judgement=replace(judgement, throughput=rate))
 
 
 def case_as_written(case: Case, secrets: Sequence[str]) -> dict[str, Any]:

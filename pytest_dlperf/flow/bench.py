@@ -17,7 +17,7 @@ from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.core.packages import PACKAGES, PackageChange, package_changes
-from pytest_dlperf.core.verdict import Prior, Rule
+from pytest_dlperf.core.verdict import Judgement, Prior, Rule, Verdict
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.hosts import Hosts, check_probed
@@ -49,6 +49,15 @@ class Stored:
             return self.store.find(machine_class, case.suite, case.id)
         found = self.store.published(case.id, case.suite, case.workload)
         return next((b for b in found if b.machine_class == machine_class), None)
+
+    def with_folder(self, judgement: Judgement) -> Judgement:
+        """Return ``judgement``; one without a baseline says in which folder there is none.
+
+        Where pytest's rootdir is that of another package, so is the folder.
+        """
+        if judgement.verdict is not Verdict.NO_BASELINE or self.published:
+            return judgement
+        return replace(judgement, reason=f"{judgement.reason}; looked in {self.store.root}")
 
     def profiles(self, case: Case, machine_class: str) -> list[ProfileRecord]:
         """Return the profiles beside the baseline of ``case``; none if none are stored.

@@ -60,6 +60,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
     judgement = measured.judgement
     if measured.against is None:  # expected slowdowns are relative to stored sessions
         judgement = with_known(judgement, case.known, now.date(), _fixed(case, measured))
+    judgement = bench.stored.with_folder(judgement)
     environment = bench.hosts.environment(case, measured.facts)
     published: Mapping[str, str | float] = {}
     changes: tuple[PackageChange, ...] = ()
@@ -126,12 +127,14 @@ def measured_by(mode: Mode, case: Case, bench: Bench) -> Measured:
         judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
     except DlperfError as error:
         judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
-    except OSError as error:
-        # A full disk or a removed folder fails this case only.
-        reason = f"{case.id}: {file_words(error, bench.folder)}"
-        judgement = Judgement(verdict=Verdict.ERROR, reason=reason)
     except Exception as error:  # noqa: BLE001  # any: the session goes on
-        judgement = Judgement(verdict=Verdict.ERROR, reason=f"{case.id}: {unforeseen(error)}")
+        if isinstance(error, OSError) and error.errno is not None:
+            # A full disk or a removed folder fails this case only.
+            words = file_words(error, bench.folder)
+        else:
+            place = bench.watcher.place()
+            words = f"while {place}, {unforeseen(error)}" if place else unforeseen(error)
+        judgement = Judgement(verdict=Verdict.ERROR, reason=f"{case.id}: {words}")
     return replace(mode.so_far, judgement=judgement)
 
 

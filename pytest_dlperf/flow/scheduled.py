@@ -254,7 +254,7 @@ class Jobs:
                 f"{case.id}: the pytest of job {job.number} came to no outcome; it skipped the "
                 f"test, or failed before it began: {job.request.log}"
             )
-        if found[0].interrupted:
+        if found[0].interrupted and found[0].judgement.verdict is Verdict.NOT_RUN:
             raise CaseError(
                 f"{case.id}: job {job.number} was ended before its case was measured (its time "
                 f"limit, a preemption, or somebody cancelled it): {job.request.log}"

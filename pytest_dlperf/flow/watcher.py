@@ -28,6 +28,10 @@ class Watcher(Protocol):
         """Note what a run measured."""
         ...
 
+    def place(self) -> str:
+        """Return which run is going on, and how far it has come; empty if none is."""
+        ...
+
     def queued(self, name: str, words: str) -> None:
         """Note the state of the job of a case, or of the probe, in its scheduler."""
         ...

@@ -235,16 +235,6 @@ def _seen(outcome: Outcome) -> str:
     return f" ({figures.percent(found.change)}, 90 % interval {figures.interval(found)})"
 
 
-def never_ran(case_ids: Sequence[str], *, verbosity: int = 0) -> list[str]:
-    """Return the lines that tell of cases that were to run and have no outcome."""
-    why = "never ran (skipped, or failed before it began)"
-    if verbosity < 0:
-        return [f"{len(case_ids)} {why}"] if case_ids else []
-    most = _of(_LISTED, verbose=verbosity > 0)
-    lines = [f"{one_line(case_id)}: {why}" for case_id in case_ids[:most]]
-    return lines + [line.plain for line in _more(case_ids, most)]
-
-
 def later_sessions(outcomes: Sequence[Outcome], *, verbosity: int = 0) -> list[str]:
     """Return a line for each stored case on what later sessions can detect, the worst first."""
     known = [(one.later, one.case.id) for one in outcomes if one.later is not None]

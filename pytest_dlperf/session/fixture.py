@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from pytest_dlperf.cases.selection import Selected
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import GOOD
+from pytest_dlperf.core.verdict import GOOD, Verdict
+from pytest_dlperf.core.writable import error_words, message_of
 from pytest_dlperf.report.printable import shown
+from pytest_dlperf.session.terminal.not_reached import outcome_of, planned_of
 
 if TYPE_CHECKING:
     from pytest_dlperf.session.perf_session import PerfSession
+
+
+#: In the message of pytest-timeout's exception.
+_OF_PYTEST_TIMEOUT: Final = "pytest-timeout"
 
 
 class Dlperf:
@@ -39,6 +45,11 @@ class Dlperf:
         ending = self._session.ending
         try:
             self.outcome = self._session.run(self.case, self._item, misfit=self._misfit)
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            raise  # the end of the session, which reports what has no outcome
+        except BaseException as error:
+            self.outcome = self._ended_by(error)
+            raise
         finally:
             ending.release()
         outcome = self.outcome
@@ -48,6 +59,22 @@ class Dlperf:
         if outcome.judgement.verdict not in GOOD and outcome.measurement is None:
             pytest.skip(sentence)
         return outcome
+
+    def _ended_by(self, error: BaseException) -> Outcome:
+        """Return the outcome of the case, as somebody's exception ended its test."""
+        [planned] = planned_of([self._item])
+        ends = isinstance(error, pytest.fail.Exception)
+        text = message_of(error) if ends else error_words(error)
+        words = text.strip().partition("\n")[0].rstrip(".")
+        why = f"its test was ended by {words}"
+        if place := self._session.watcher.place():
+            why += f", while {place}"
+        if _OF_PYTEST_TIMEOUT in words:
+            why += (
+                "; @pytest.mark.timeout(0) takes that limit from the test, whose runs end by "
+                "--dlperf-timeout"
+            )
+        return outcome_of(planned, self._session, why, verdict=Verdict.ERROR)
 
 
 def make_fixture(request: pytest.FixtureRequest, session: PerfSession) -> Dlperf:

@@ -7,8 +7,10 @@ pytest makes cases of functions, and of methods of plain classes. It asks nobody
 from __future__ import annotations
 
 import inspect
+import re
 import unittest
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -31,6 +33,27 @@ def function_refused(function: Any, fixtures: Iterable[str]) -> str:
             "an event loop with it; write def in place of async def"
         )
     return ""
+
+
+def refuse_skipped(collector: pytest.Collector, report: pytest.CollectReport) -> None:
+    """Fail ``report`` if the skipped file of ``collector`` names our fixture.
+
+    What it declares is not known, as it was not read to its end: its cases would be missing
+    without a word.
+    """
+    if not isinstance(collector, pytest.File) or not _names_us(collector.path):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+    report.outcome = "failed"
+    report.longrepr = (
+        f"{collector.nodeid}: the file is skipped as a whole ({reason}), and has tests marked "
+        "dlperf, which --dlperf-strict does not let go missing; skip each test instead, and leave "
+        "--dlperf-strict out, or deselect the file (--ignore=...)"
+    )
+
+
+def _names_us(path: Path) -> bool:
+    return re.search(rb"\bdlperf\b", path.read_bytes()) is not None
 
 
 def report(session: pytest.Session) -> None:

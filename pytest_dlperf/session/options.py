@@ -295,7 +295,8 @@ OPTIONS: Final = (
 def pytest_dlperf_outcome(outcome: Outcome) -> None:
     """Take a finished case, for instance into a warehouse of one's own.
 
-    Called once a case, in the process that prints the summary::
+    Called once a case, in the process that prints the summary; again where a rerun of its test
+    comes to another outcome, which replaces the first::
 
         def pytest_dlperf_outcome(outcome):
             send(outcome.case.id, outcome.judgement.verdict.value)

@@ -45,6 +45,7 @@ from pytest_dlperf.session.resumed import Now, Resumed, is_judged, judged_now, n
 from pytest_dlperf.session.rounds import Rounds
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.stored_outcome import note, store_baseline
+from pytest_dlperf.session.terminal.not_reached import keep_planned
 from pytest_dlperf.session.terminal.progress import Live, Quiet
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.history.session_runs import SessionRuns
@@ -142,6 +143,10 @@ class PerfSession:
 
         return LogFolder(folder)
 
+    def keep_planned(self) -> None:
+        """Let the process that started this worker know what it is to run."""
+        keep_planned(self.planned, self._folder)
+
     @property
     def machine(self) -> Machine:
         """The devices that cases can be run on; a scheduler may know of none yet."""
@@ -230,8 +235,31 @@ class PerfSession:
     def run(self, case: Case, item: pytest.Item, *, misfit: str = "") -> Outcome:
         """Run ``case`` as the body of ``item``; return its outcome, failed or not.
 
-        ``misfit`` says why it cannot run although it was asked for.
+        ``misfit`` says why it cannot run although it was asked for. A further attempt of the same
+        test has the verdict of the one before; after an error the case is measured again.
         """
+        runs = self.bench.runs
+        earlier = self.judged(case)
+        if earlier is not None:
+            return earlier
+        if runs.outcome(case) is not None and runs.failure(case):
+            runs.forget(case)
+        outcome = self._attempt(case, item, misfit)
+        try:
+            runs.keep(outcome)
+        except OSError as error:
+            # A disk that is full must not lose what was measured and judged
+            warn(f"{case.id}: its outcome is not kept for a rerun: {error}")
+        return outcome
+
+    def judged(self, case: Case) -> Outcome | None:
+        """Return the verdict that this session has on ``case`` already; None without one."""
+        if "bench" not in vars(self) or self.settings.runs_nothing:
+            return None
+        outcome = self.bench.runs.outcome(case)
+        return outcome if outcome is not None and is_judged(outcome) else None
+
+    def _attempt(self, case: Case, item: pytest.Item, misfit: str) -> Outcome:
         so_far = Outcome(
             case=case,
             judgement=Judgement(verdict=Verdict.NOT_RUN, reason="it was not measured"),
@@ -375,7 +403,7 @@ class PerfSession:
             return outcome
 
     def _shifted(self, outcome: Outcome, node: str) -> Outcome:
-        with self.bench.runs.judged(node) as so_far:
+        with self.bench.runs.judged(node, outcome.case) as so_far:
             assert outcome.measurement is not None
             fixed = gates.apart_from_speed(outcome.case, outcome.measurement)
             judgement = common_shift.with_common_shift(outcome.judgement, so_far, node, fixed)

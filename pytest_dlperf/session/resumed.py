@@ -200,7 +200,7 @@ def _is_final(outcome: Outcome) -> bool:
         return False
     if measurement is None:
         # Time that was up leaves a case without a run; a missing framework is looked for again
-        return outcome.judgement.verdict is Verdict.ERROR
+        return outcome.judgement.verdict is Verdict.ERROR and not outcome.interrupted
     return not outcome.interrupted and all(
         problem.code != CUT_SHORT for problem in measurement.problems
     )
@@ -218,6 +218,7 @@ def judged_now(outcome: Outcome, bench: Bench) -> Outcome:
     try:
         baseline = bench.baseline(case)
         judgement = judge_again(outcome, baseline, bench.rule_for(case))
+        judgement = bench.stored.with_folder(judgement)
     except DlperfError as error:
         judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
         return replace(outcome, judgement=judgement)

@@ -21,7 +21,6 @@ from pytest_dlperf.flow.rounds import InRounds, run_rounds, within_budget
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.folder import changed, differs_among, inherited
 from pytest_dlperf.session.pytest_private import SETUP_FIXTURES, file_of, fixtures_of
-from pytest_dlperf.session.terminal.not_reached import keep_planned
 
 if TYPE_CHECKING:
     from pytest_dlperf.session.perf_session import PerfSession
@@ -188,13 +187,10 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
         return
     bench = perf.bench
     worker: Any = getattr(config, "workerinput", None)
-    if worker is not None:
-        # No report says what is to run before the rounds have ended
-        keep_planned(perf.planned, bench.folder)
-        if differ := differs_among(bench.folder, int(worker["workercount"])):
-            words = f"cases are not measured in rounds, as the workers differ in {differ}"
-            bench.watcher.notice(cases[0].case, words)
-            return
+    if worker is not None and (differ := differs_among(bench.folder, int(worker["workercount"]))):
+        words = f"cases are not measured in rounds, as the workers differ in {differ}"
+        bench.watcher.notice(cases[0].case, words)
+        return
     if bench.policy.budget is not None:
         cases = within_budget(cases, bench, bench.policy.budget)
     if len(cases) > 1:

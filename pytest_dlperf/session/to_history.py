@@ -42,7 +42,8 @@ class SessionHistory:
         now = datetime.datetime.now(datetime.timezone.utc)
         self._session = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         self._mode = "observe" if settings.observe else "gate"
-        self._outcomes: list[Outcome] = []
+        #: By the id of the case: a later attempt of its test replaces an earlier one.
+        self._outcomes: dict[str, Outcome] = {}
         self._address: Address | None = None
         self._journal: Journal | None = None
         #: Why the outcomes are in no file of their own; empty if they are.
@@ -56,7 +57,7 @@ class SessionHistory:
             return
         if outcome.taken_from:
             return  # the session that measured it has added it
-        self._outcomes.append(outcome)
+        self._outcomes[outcome.case.id] = outcome
         if self._journal is None:
             self._address = address_of(self._settings)
             self._journal = Journal(
@@ -82,7 +83,7 @@ class SessionHistory:
 
         try:
             earlier = send_unsent(self._settings.workdir, self._address)
-            new = append(self._address, self._session, self._outcomes, mode=self._mode)
+            new = append(self._address, self._session, [*self._outcomes.values()], mode=self._mode)
         except HistoryError as error:
             self._journal.end(sent=False)
             return self._kept(error)

@@ -200,7 +200,7 @@ def test_what_cannot_be_judged_has_its_own_category_and_fails_when_strict(suite:
     assert " passed" not in result.stdout.lines[-1]
     skipped = {name: case.find("skipped") for name, case in junit(suite).items()}
     sentences = [
-        ("new", "no-baseline", "no baseline to judge against"),
+        ("new", "no-baseline", f"looked in {suite.path / 'baselines'}"),
         ("noisy", "unsteady", "cannot detect changes below"),
         ("absent", "not-run", "paddle is not installed"),
         ("kernel", "not-run", "precision amp has no CPU kernels"),

@@ -1,4 +1,4 @@
-"""Cases that a session did not reach: where it is interrupted, each gets an outcome that says so.
+"""Cases without a verdict: each gets an outcome that says what ended it, or its session.
 
 The outcome is on test reports like any other, so that JUnit, the results, the page and every other
 report have it.
@@ -90,14 +90,15 @@ class Reached:
     """How far a session came, from the reports of its tests."""
 
     def __init__(self) -> None:
-        self._planned: dict[str, Planned] = {}
+        #: The tests that are to run, by node id.
+        self.planned: dict[str, Planned] = {}
         self._ended: set[str] = set()
         #: The xdist node that began a test, by its node id: JUnit tells reports apart by it.
         self._began_on: dict[str, Any] = {}
 
     def plan(self, planned: Iterable[Planned]) -> None:
         """Take the tests that are to run."""
-        self._planned |= {one.node_id: one for one in planned}
+        self.planned |= {one.node_id: one for one in planned}
 
     def take(self, report: pytest.TestReport) -> None:
         """Take a report of a perf test."""
@@ -109,7 +110,7 @@ class Reached:
     def missing(self, outcomes: Iterable[Outcome]) -> list[Planned]:
         """Return the tests that came neither to an outcome nor to their end, in their order."""
         known = self._ended | {outcome.node_id for outcome in outcomes}
-        return [one for node_id, one in self._planned.items() if node_id not in known]
+        return [one for node_id, one in self.planned.items() if node_id not in known]
 
     def reports(self, planned: Planned) -> Iterator[pytest.TestReport]:
         """Yield the reports of a test that was not reached, yet without an outcome."""
@@ -126,9 +127,19 @@ class Reached:
             )
 
 
-def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:
-    """Return the outcome of a case without a verdict, for ``why``, by the session's policy."""
-    why = f"{why} before its end"
+def outcome_of(
+    planned: Planned,
+    session: PerfSession,
+    why: str,
+    *,
+    verdict: Verdict = Verdict.NOT_RUN,
+    interrupted: bool = True,
+) -> Outcome:
+    """Return the outcome of a case without a verdict, by the session's policy.
+
+    ``why`` is a clause on what ended it, and ``interrupted`` whether it had begun, or would have.
+    What was measured so far is shown, and not judged; a run that failed is the error of the case.
+    """
     reason = f"it was not measured: {why}"
     found = None
     try:
@@ -138,22 +149,51 @@ def outcome_of(planned: Planned, session: PerfSession, why: str) -> Outcome:
         reason = f"{why}; what was measured of it cannot be read: {words}"
     if found is None and session.resumed is not None:
         left = session.resumed.unfinished(planned.case)
-        if left is not None:
+        if left is not None and verdict is Verdict.NOT_RUN:
             # The next session goes on from the runs that the one before this has left
             return _left(left, planned, session, why)
     if found is None:
         found = Outcome(
-            case=planned.case,
-            judgement=Judgement(verdict=Verdict.NOT_RUN, reason=reason),
-            time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            case=planned.case, judgement=Judgement(verdict=verdict, reason=reason), time=_now()
+        )
+    elif found.judgement.verdict is Verdict.ERROR:
+        interrupted = False  # what a run failed by is final: a session that resumes takes it
+    elif found.measurement is not None:
+        interrupted = True
+    if verdict is Verdict.ERROR and found.judgement.verdict is Verdict.NOT_RUN:
+        seen = found.judgement.throughput.as_refused(verdict)
+        found = replace(
+            found, judgement=replace(found.judgement, verdict=verdict, throughput=seen)
         )
     found = replace(
         found,
         node_id=planned.node_id,
         failed=session.fails(found.judgement),
-        interrupted=True,
+        interrupted=interrupted,
     )
     return session.written(session.checkout.on(found))
+
+
+def measured_now(planned: Planned, session: PerfSession) -> Outcome:
+    """Return what the results say of a case while it is measured: they may be all that is left."""
+    reason = (
+        "pytest was gone while the case was measured: it was killed, or something ended it at "
+        "once, as pytest-timeout's method thread does"
+    )
+    return session.checkout.on(
+        Outcome(
+            case=planned.case,
+            judgement=Judgement(verdict=Verdict.ERROR, reason=reason),
+            node_id=planned.node_id,
+            failed=True,
+            interrupted=True,
+            time=_now(),
+        )
+    )
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _left(left: Outcome, planned: Planned, session: PerfSession, why: str) -> Outcome:

@@ -40,6 +40,9 @@ class Quiet:
         self._reporter: Any = None if worker else plugins.get_plugin("terminalreporter")
         self._capture: Any = plugins.get_plugin("capturemanager")
         self._who = f"[{worker['workerid']}] " if worker else ""
+        #: The run that was launched last, in words; empty before the first and between runs.
+        self._run = ""
+        self._records: Path | None = None
 
     def notice(self, case: Case, what: str) -> None:
         """Say it."""
@@ -50,17 +53,27 @@ class Quiet:
 
     @contextlib.contextmanager
     def watched(self, case: Case) -> Iterator[None]:
-        """Do nothing."""
+        """Forget the runs of other cases."""
+        self._run = ""
         yield
 
+    def place(self) -> str:
+        """Return which run is going on, and how far it has come; empty if none is."""
+        done = () if self._records is None else read_progress(self._records)
+        iterations = min((progress.iterations for progress in done), default=0)
+        return self._run and f"{self._run} was at iteration {iterations}"
+
     def run_starts(self, case: Case, number: int, of: int) -> None:
-        """Do nothing."""
+        """Remember which run this is."""
+        self._run, self._records = f"run {number} of {case.id}", None
 
     def tick(self, case: Case, workdir: Path) -> None:
-        """Do nothing."""
+        """Remember where its records are."""
+        self._records = workdir
 
     def run_ended(self, case: Case, run: RunSummary) -> None:
-        """Do nothing."""
+        """Forget it."""
+        self._run = ""
 
     @contextlib.contextmanager
     def _uncaptured(self) -> Iterator[None]:
@@ -113,6 +126,7 @@ class Live(Quiet):
     @contextlib.contextmanager
     def watched(self, case: Case) -> Iterator[None]:
         """Count ``case`` while its test runs it."""
+        self._run = ""
         self._case_number += 1
         self._case_id = case.id
         self._run_s = None
@@ -125,6 +139,7 @@ class Live(Quiet):
 
     def run_starts(self, case: Case, number: int, of: int) -> None:
         """Remember which run this is."""
+        super().run_starts(case, number, of)
         self._number, self._of = number, max(number, of)
         self._started_s = time.monotonic()
         self._place, self._rate = (0, 0.0), ""
@@ -133,6 +148,7 @@ class Live(Quiet):
 
     def tick(self, case: Case, workdir: Path) -> None:
         """Show iteration, rate and time left."""
+        super().tick(case, workdir)
         if not self._moving:
             return
         iterations = min((p.iterations for p in read_progress(workdir)), default=-1)
@@ -158,6 +174,7 @@ class Live(Quiet):
 
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Say what a run measured."""
+        super().run_ended(case, run)
         self._run_s = time.monotonic() - self._started_s
         if steps := run.step_seconds[slice(*case.protocol.window)]:
             self._work[case.id] = run.throughput * statistics.fmean(steps)

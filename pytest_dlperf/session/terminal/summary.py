@@ -11,26 +11,38 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from pytest_dlperf.core.errors import DlperfError
-from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
+from pytest_dlperf.core.outcome import Outcome, outcome_from_json
 from pytest_dlperf.core.secret_texts import masked_values, secrets_of
+from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.learn_noise import learn_noise, with_later_sessions
 from pytest_dlperf.report import json_, terminal
 from pytest_dlperf.report.printable import shown
-from pytest_dlperf.report.sort_order import Standing, standing
-from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.exits import write_line
 from pytest_dlperf.session.fixture import Dlperf
 from pytest_dlperf.session.jobs import own_options
 from pytest_dlperf.session.options import flags
 from pytest_dlperf.session.sinks.deliver import deliver
 from pytest_dlperf.session.terminal import github_actions
-from pytest_dlperf.session.terminal.not_reached import Reached, kept_planned, outcome_of
+from pytest_dlperf.session.terminal.not_reached import (
+    Planned,
+    Reached,
+    kept_planned,
+    measured_now,
+    outcome_of,
+)
+from pytest_dlperf.session.terminal.test_report import (
+    ATTRIBUTE,
+    CASE,
+    properties,
+    put_outcome,
+    without_ours,
+)
 from pytest_dlperf.session.to_history import SessionHistory
 
 if TYPE_CHECKING:
@@ -54,17 +66,22 @@ class SessionReports:
 
     def __init__(self) -> None:
         self._write_next_s = 0.0
+        self._has_begun = False
         #: A line for each report that was asked for: its path, or why it was not written.
         self.lines: list[str] = []
 
-    def write_so_far(self, path: Path, outcomes: Sequence[Outcome]) -> None:
+    def write_so_far(
+        self, path: Path, outcomes: Sequence[Outcome], *, is_begun: bool = False
+    ) -> None:
         """Write the results so far: the session may be killed before its end.
 
-        Not so often that it would take more than a tenth of the time.
+        Not so often that it would take more than a tenth of the time; but once they say of a case
+        that it has begun (``is_begun``), what becomes of it is written too.
         """
         began_s = time.monotonic()
-        if began_s < self._write_next_s:
+        if began_s < self._write_next_s and (is_begun or not self._has_begun):
             return
+        self._has_begun = is_begun
         # Where it cannot be written, the session's end says so.
         with contextlib.suppress(OSError):
             json_.write(path, outcomes)
@@ -99,95 +116,6 @@ class SessionReports:
         return whole
 
 
-#: Attributes of test reports, in plain JSON types: they cross xdist. The id of the case that
-#: an item runs, and its outcome once it ran.
-CASE, ATTRIBUTE = "dlperf_case", "dlperf_outcome"
-
-
-def mark_report(report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | None) -> None:
-    """Put the outcome of a perf test onto its report, with the verdict's place in JUnit.
-
-    Reports of other tests stay as they are.
-    """
-    selected = selected_of(item)
-    if selected is None:
-        return
-    setattr(report, CASE, selected.case.id)
-    if report.when != "call" or dlperf is None:
-        return
-    outcome = dlperf.outcome
-    if outcome is None:
-        if report.passed:
-            report.outcome = "failed"
-            report.longrepr = (
-                f"{item.nodeid}: the test never called dlperf.run(), so {dlperf.case.id} was not "
-                "measured"
-            )
-        return
-    # The report's own copy is what other plugins see; JUnit reads that of the teardown's report,
-    # which is made of the item's.
-    item.user_properties += _properties(outcome)
-    put_outcome(report, outcome)
-
-
-def put_outcome(report: pytest.TestReport, outcome: Outcome) -> None:
-    """Put ``outcome`` onto the report of its test's call, with the verdict's place in JUnit."""
-    setattr(report, ATTRIBUTE, outcome_to_json(outcome))
-    report.user_properties += _properties(outcome)
-    if report.passed and outcome.failed:
-        report.outcome = "failed"
-        report.longrepr = f"{outcome.judgement.verdict}: {shown(outcome.judgement.reason)}"
-        if not outcome.interrupted:
-            report.longrepr += "\n(the test went on after dlperf.run() had failed)"
-    elif report.passed and standing(outcome) is Standing.APART:
-        path, line, _ = report.location
-        report.outcome = "skipped"
-        report.longrepr = (
-            str(path),
-            line or 0,
-            f"Skipped: {outcome.judgement.verdict}: {shown(outcome.judgement.reason)}",
-        )
-
-
-def _properties(outcome: Outcome) -> list[tuple[str, object]]:
-    """Return scalars for JUnit: more would put megabytes into each test case."""
-    measurement, judgement = outcome.measurement, outcome.judgement
-    values: dict[str, object] = {
-        "dlperf_case": outcome.case.id,
-        "dlperf_verdict": judgement.verdict.value,
-        "dlperf_reason": judgement.reason,
-        "dlperf_change": judgement.throughput.judged_change,
-        "dlperf_baseline": judgement.throughput.before,
-        "dlperf_sees": judgement.throughput.sees,
-        "dlperf_tolerance": judgement.throughput.tolerance,
-        "dlperf_taken_from": outcome.taken_from or None,
-    }
-    if judgement.throughput.interval is not None and judgement.throughput.is_judged:
-        low, high = judgement.throughput.interval
-        values |= {"dlperf_interval_low": low, "dlperf_interval_high": high}
-    if outcome.against is not None:
-        values["dlperf_against"] = outcome.against.name
-    if measurement is not None:
-        values |= {
-            "dlperf_throughput": outcome.judged_throughput,
-            "dlperf_unit": f"{measurement.unit}/s",
-            "dlperf_runs": len(measurement.runs),
-            "dlperf_speedup": measurement.speedup,
-            "dlperf_peak_memory_bytes": measurement.peak_memory_bytes,
-        }
-    return [(name, value) for name, value in values.items() if value is not None]
-
-
-def status_of(report: pytest.TestReport) -> tuple[str, str, Any] | None:
-    """Return the category of a verdict that was neither passed nor failed; else None."""
-    values: Any = getattr(report, ATTRIBUTE, None)
-    if values is None or report.when != "call" or not report.skipped:
-        return None
-    judgement = values["judgement"]
-    verdict = str(judgement.get("known") or judgement["verdict"])
-    return verdict, verdict[0].upper(), (verdict.upper(), {"yellow": True})
-
-
 class Collector:
     """Gathers outcomes in the process that prints the summary."""
 
@@ -195,10 +123,13 @@ class Collector:
         self._config = config
         self._history = SessionHistory(session.settings)
         self._resumed = session.resumed
-        self.outcomes: list[Outcome] = []
-        #: Ids of the cases that were to run, whether they came to it or not.
-        self.selected: set[str] = set()
+        #: By the id of the case: a later attempt of its test replaces an earlier one.
+        self._outcomes: dict[str, Outcome] = {}
         self._reached = Reached()
+        #: Node ids of tests whose attempt ends now, and is followed by another.
+        self._rerun: set[str] = set()
+        #: What was said of tests whose process was gone, by node id.
+        self._crashed: dict[str, str] = {}
         self._reports = SessionReports()
         self._not_learnt = ""
         self._exit_code = 0
@@ -206,26 +137,79 @@ class Collector:
         #: Of the tests in their files, from 1, by node id.
         self._lines: dict[str, int] = {}
 
+    def receives(self, report: pytest.TestReport) -> None:
+        """Take the verdict out of what JUnit has of an attempt that is followed by another."""
+        outcome: str = report.outcome
+        if outcome == "rerun":  # pytest-rerunfailures says so
+            self._rerun.add(report.nodeid)
+        if report.nodeid in self._rerun:
+            report.user_properties = without_ours(report.user_properties)
+        if report.when == "teardown":
+            self._rerun.discard(report.nodeid)
+
     def take(self, report: pytest.TestReport) -> None:
         """Take what a report of a perf test says."""
-        self.selected.add(getattr(report, CASE))
         self._reached.take(report)
         values = getattr(report, ATTRIBUTE, None)
-        if values is not None:
-            # In the order of a results file: a report made of that is the session's own
-            outcome = outcome_from_json(json.loads(json.dumps(values, sort_keys=True)))
-            outcome = replace(outcome, command=self._reproduce(outcome))
-            self.outcomes.append(outcome)
-            self._lines[outcome.node_id] = (report.location[1] or 0) + 1
-            self._config.hook.pytest_dlperf_outcome(outcome=outcome)
-            self._history.take(outcome)
-            path = self._config.option.dlperf_json
-            if path is not None:
-                # It may be the very file that this session goes on from
-                others = () if self._resumed is None else self._resumed.others(self.outcomes)
-                self._reports.write_so_far(
-                    self._config.invocation_params.dir / path, [*self.outcomes, *others]
-                )
+        if values is None:
+            return
+        # In the order of a results file: a report made of that is the session's own
+        outcome = outcome_from_json(json.loads(json.dumps(values, sort_keys=True)))
+        self._lines[outcome.node_id] = (report.location[1] or 0) + 1
+        self._take(replace(outcome, command=self._reproduce(outcome)))
+
+    def _take(self, outcome: Outcome) -> None:
+        """Take the outcome of a case; of several attempts of its test, the last one counts."""
+        if self._outcomes.get(outcome.case.id) == outcome:
+            return
+        self._outcomes[outcome.case.id] = outcome
+        self._config.hook.pytest_dlperf_outcome(outcome=outcome)
+        self._history.take(outcome)
+        self._write_so_far()
+
+    def _write_so_far(self, begun: Outcome | None = None) -> None:
+        """Write the results so far; ``begun`` is what they say of the case that is measured."""
+        path = self._config.option.dlperf_json
+        if path is None:
+            return
+        shown_here = {outcome.case.id: outcome for outcome in self.outcomes}
+        if self._resumed is not None:
+            # It may be the very file that this session goes on from
+            others = {one.case.id: one for one in self._resumed.others(self.outcomes)}
+            shown_here |= others
+            begun = None if begun is None or begun.case.id in others else begun
+        if begun is not None:
+            shown_here[begun.case.id] = begun
+        self._reports.write_so_far(
+            self._config.invocation_params.dir / path,
+            list(shown_here.values()),
+            is_begun=begun is not None,
+        )
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """The outcomes so far, one of each case."""
+        return list(self._outcomes.values())
+
+    def begins(self, node_id: str, session: PerfSession) -> None:
+        """Say in the results that the case of a test is being measured.
+
+        What ends pytest at once, as ``os._exit`` or SIGKILL do, leaves no other word of it.
+        """
+        planned = self._planned(session).get(node_id)
+        if planned is not None and self._config.option.dlperf_json is not None:
+            self._write_so_far(measured_now(planned, session))
+
+    def crashed(self, report: pytest.TestReport, session: PerfSession) -> None:
+        """Take a test whose process was gone, of pytest-xdist's workers or another plugin's."""
+        if report.nodeid in self._planned(session):
+            self._crashed[report.nodeid] = str(report.longrepr).strip().partition("\n")[0]
+
+    def _planned(self, session: PerfSession) -> Mapping[str, Planned]:
+        self._reached.plan(session.planned)
+        if session.folder_of_workers and not self._reached.planned:
+            self._reached.plan(kept_planned(session.bench.folder))
+        return self._reached.planned
 
     def report_missing(
         self, session: PerfSession, why: str, begun: Mapping[str, Dlperf | None]
@@ -235,20 +219,18 @@ class Collector:
         ``begun`` are the fixtures of tests that began, by node id: one may have its outcome
         already, and no report of it.
         """
-        self._reached.plan(session.planned)
-        if session.folder_of_workers:
-            self._reached.plan(kept_planned(session.bench.folder))
+        self._planned(session)
         for planned in self._reached.missing(self.outcomes):
             fixture = begun.get(planned.node_id)
             known = None if fixture is None else fixture.outcome
             known = known or session.taken(planned.case, planned.node_id, stores=False)
-            outcome = known or outcome_of(planned, session, why)
+            outcome = known or outcome_of(planned, session, f"{why} before its end")
             for report in self._reached.reports(planned):
                 setattr(report, CASE, planned.case.id)
                 if report.when == "call":
                     put_outcome(report, outcome)
                 else:
-                    report.user_properties += _properties(outcome)
+                    report.user_properties += properties(outcome)
                 self._config.hook.pytest_runtest_logreport(report=report)
 
     def _reproduce(self, outcome: Outcome) -> str:
@@ -274,11 +256,17 @@ class Collector:
     def measured_nothing(self) -> bool:
         """Whether cases were to run, or logs to be judged, and nothing was measured."""
         measured = any(o.measurement is not None or o.share_done for o in self.outcomes)
-        asked = bool(self.selected) or bool(self._config.option.dlperf_from_logs)
+        asked = bool(self.outcomes) or bool(self._config.option.dlperf_from_logs)
         return asked and not measured
 
     def finish(self, session: PerfSession, pytest_session: pytest.Session) -> None:
         """Write the session's reports; fail the session if nothing at all was measured."""
+        for node_id, why in self._crashed.items():
+            planned = self._reached.planned[node_id]
+            if planned.case.id not in self._outcomes:
+                words = f"the process of its test was gone ({why})"
+                outcome = outcome_of(planned, session, words, verdict=Verdict.ERROR)
+                self._take(replace(outcome, command=self._reproduce(outcome)))
         wanted, others = session.settings.reports, {}
         self._learn_noise(session)  # the reports say what it lets later sessions detect
         if self._resumed is not None:
@@ -292,7 +280,9 @@ class Collector:
             self._no_step_summary = github_actions.write_summary(self.outcomes)
         self._add_to_history(pytest_session)
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-        failed = self.measured_nothing or self._not_learnt
+        # Where a test failed, pytest's own code says so, but not after pytest.exit(returncode=0)
+        has_failed = any(outcome.failed for outcome in self.outcomes)
+        failed = self.measured_nothing or self._not_learnt or has_failed
         if failed and pytest_session.exitstatus in fine:
             pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._exit_code = int(pytest_session.exitstatus)
@@ -332,12 +322,13 @@ class Collector:
         if not written or self._not_learnt:
             return
         try:
-            self.outcomes = with_later_sessions(
+            with_later = with_later_sessions(
                 session.store,
                 self.outcomes,
                 session.settings.rule,
                 count_family=not session.settings.family_given,
             )
+            self._outcomes = {outcome.case.id: outcome for outcome in with_later}
         except DlperfError as error:  # the reports, which come next, have the outcomes without it
             self._not_learnt = f"what later sessions can detect is NOT known: {error}"
         except Exception as error:  # noqa: BLE001  # as above
@@ -345,7 +336,7 @@ class Collector:
 
     def write_summary(self, reporter: pytest.TerminalReporter, session: PerfSession) -> None:
         """Print the table, the sentences, and what was not judged."""
-        if not self.selected and not self.measured_nothing:
+        if not self.outcomes and not self.measured_nothing:
             return
         verbosity = self._config.get_verbosity()
         if verbosity >= 0:
@@ -382,15 +373,12 @@ class Collector:
 
     def _remarks(self, session: PerfSession, verbosity: int) -> list[str]:
         """Return the lines of the summary that are not about single outcomes."""
-        remarks = terminal.never_ran(
-            sorted(self.selected - {outcome.case.id for outcome in self.outcomes}),
-            verbosity=verbosity,
-        )
+        remarks: list[str] = []
         if self.measured_nothing:
             remarks.append(
-                f"nothing was measured of {len(self.selected)} selected cases: exit code "
+                f"nothing was measured of {len(self.outcomes)} selected cases: exit code "
                 f"{self._exit_code}"
-                if self.selected
+                if self.outcomes
                 else f"no case has a log under {session.settings.from_logs}: exit code 1"
             )
         problems = {o.checkout_problem for o in self.outcomes if o.checkout_problem}

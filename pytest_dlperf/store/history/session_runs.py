@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
+from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
 from pytest_dlperf.core.run import MeasuredRun, RunSummary
 from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.core.writable import writable
@@ -136,25 +137,45 @@ class SessionRuns:
             loaded = [item for item in loaded if item["inherited"] == self._inherited]
         return [MeasuredRun(decode(RunSummary, item["run"]), item["facts"]) for item in loaded]
 
-    @contextlib.contextmanager
-    def judged(self, node: str) -> Iterator[list[Comparison]]:
-        """Yield what was judged on ``node`` so far, in the order in which cases ended.
+    def keep(self, outcome: Outcome) -> None:
+        """Remember the outcome of a case for a further attempt of its test; raise ``OSError``."""
+        path = self._outcome(outcome.case)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}")
+        temporary.write_text(json.dumps(outcome_to_json(outcome)), encoding="utf-8")
+        temporary.replace(path)
 
-        What is appended to the list is kept for the cases after it. The session's other processes
-        wait meanwhile, so that the order is the same for all of them.
+    def outcome(self, case: Case) -> Outcome | None:
+        """Return the outcome of ``case`` so far; None without one."""
+        path = self._outcome(case)
+        if not path.exists():
+            return None
+        return outcome_from_json(json.loads(path.read_text(encoding="utf-8")))
+
+    @contextlib.contextmanager
+    def judged(self, node: str, case: Case) -> Iterator[list[Comparison]]:
+        """Yield what was judged of other cases on ``node`` so far, in the order of their ends.
+
+        What is appended to the list is kept as that of ``case``, for the cases after it. The
+        session's other processes wait meanwhile, so that the order is the same for all of them.
         """
         path = self._folder / "judged.jsonl"
         with path.open("a+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             items = [item for line in file if (item := _whole(line)) is not None]
-            found = [decode(Comparison, i["throughput"]) for i in items if i["node"] == node]
+            others = {i["case"]: i for i in items if i["node"] == node and i["case"] != case.id}
+            found = [decode(Comparison, item["throughput"]) for item in others.values()]
             before = len(found)
             yield found
             for comparison in found[before:]:
                 # Begins a line, as above.
-                line = json.dumps({"node": node, "throughput": encode(comparison)})
+                kept = {"node": node, "case": case.id, "throughput": encode(comparison)}
+                line = json.dumps(kept)
                 file.write(f"\n{line}\n")
+
+    def _outcome(self, case: Case) -> Path:
+        return self._path(case).with_name("outcome.json")
 
     def _failure(self, case: Case) -> Path:
         return self._path(case).with_name("failed.txt")
