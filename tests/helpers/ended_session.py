@@ -45,12 +45,17 @@ def until(is_so: Callable[[], Any], session: subprocess.Popen[Any], seconds: flo
         time.sleep(0.05)
 
 
-def start(suite: Suite, *arguments: str, **process: Any) -> subprocess.Popen[Any]:
+def start(
+    suite: Suite,
+    *arguments: str,
+    preexec_fn: Callable[[], None] = heed_interrupts,
+    **process: Any,
+) -> subprocess.Popen[Any]:
     reports = [f"{option}={name}" for option, name in REPORTS.items()]
     with (suite.path / "out.txt").open("wb") as out:
         return suite.start(
             *reports, *arguments, stdout=out, stderr=subprocess.STDOUT,
-            preexec_fn=heed_interrupts, start_new_session=True, **process,
+            preexec_fn=preexec_fn, start_new_session=True, **process,
         )  # fmt: skip
 
 

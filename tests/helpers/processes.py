@@ -21,5 +21,9 @@ def of_runs_in(folder: Path) -> list[str]:
 
 
 def heed_interrupts() -> None:
-    """Heed Ctrl-C, as ``preexec_fn``: a shell's background job ignores it, and hands that on."""
+    """Heed Ctrl-C and SIGHUP, as ``preexec_fn``.
+
+    A shell's background job ignores the first, and ``nohup`` the second, and both hand that on.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -27,6 +27,7 @@ from tests.helpers.ended_session import (
     until,
 )
 from tests.helpers.fake_suite import Suite
+from tests.helpers.processes import heed_interrupts
 from tests.helpers.written import written
 
 # Many sessions; .ci/run has them
@@ -97,7 +98,7 @@ def test_a_terminal_that_is_closed_leaves_all_reports(hanging: Suite):
     session = hanging.start(
         *(f"{option}={name}" for option, name in REPORTS.items()),
         stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=take_terminal,
     )  # fmt: skip
     os.close(terminal)
     # A terminal that nobody reads fills up
@@ -109,6 +110,11 @@ def test_a_terminal_that_is_closed_leaves_all_reports(hanging: Suite):
     check_reports(hanging, WHY.replace("SIGTERM", "SIGHUP"))
 
 
+def take_terminal() -> None:
+    heed_interrupts()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def read_what_is_there(descriptor: int) -> None:
     while select.select([descriptor], [], [], 0)[0]:
         os.read(descriptor, 4096)
@@ -116,11 +122,12 @@ def read_what_is_there(descriptor: int) -> None:
 
 def test_nohup_stays(hanging: Suite):
     """A signal that was ignored when the session began stays ignored."""
-    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        session = start(hanging)
-    finally:
-        signal.signal(signal.SIGHUP, previous)
+
+    def ignore() -> None:
+        heed_interrupts()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    session = start(hanging, preexec_fn=ignore)
     until(lambda: hangs(hanging), session)
     assert end(hanging, session, signal.SIGHUP, signal.SIGTERM) == 143
 
