@@ -166,6 +166,19 @@ def test_a_trace_marks_warm_up_stalls_and_waits(charts):
     assert "The first iterations go beyond the axis, to " in trace.caption
 
 
+def test_a_trace_of_marked_steps_does_not_say_what_the_time_between_them_was(charts):
+    """It may be an evaluation as well as the next batch."""
+    outcome = judged(case("tsm", "1n1g"), waits=True)
+    assert outcome.measurement is not None
+    conditions = outcome.measurement.conditions
+    options = {**conditions.options, "command": "python main.py"}
+    measurement = replace(outcome.measurement, conditions=replace(conditions, options=options))
+    page = render([replace(outcome, measurement=measurement)])
+    assert "before its marked step began, 17.0 % of the window" in charts["trace-0"].caption
+    assert "waited for data" not in charts["trace-0"].caption
+    assert "data wait" not in page
+
+
 def test_a_long_trace_keeps_its_slowest_iterations():
     outcome = judged(case("tsm", "1n1g"))
     steps = [0.1] * 5000
