@@ -33,20 +33,29 @@ _ANCHORS: Final = (
     b"nan",
     b"NaN",
     b"on-finite",
+    b"kipp",
     b"optimizer not run",
     b", skipped=",
+)
+#: Of lines of skipped updates.
+_OF_SKIPS: Final = (b"verflow", b"OVERFLOW", b"on-f", b"not run", b"kipp")
+#: Why an update is skipped, and that it is.
+_REASON: Final = rb"(?:overflow|\bnans?\b|\binf(?:inite|inity)?\b|(?:non|not)[- ]?finite)"
+_SKIPPED: Final = (
+    rb"(?:\b(?<!of )(?:skip|ignor)[a-z]{0,5} (?:this |the |current ){0,2}"
+    rb"(?:step|update|updating|batch|iter|backward|grad|optim)"
+    rb"|\b(?:step|update|batch|iteration) (?:\d{1,15} )?(?:is |was )?skipped)"
 )
 #: One line for each skipped update, in words of many programs: DeepSpeed's "OVERFLOW! Rank 0
 #: Skipping step" and "Overflow detected. Skipping step" (``runtime/fp16``), apex's "Gradient
 #: overflow.  Skipping step", fairseq's "gradient overflow detected, ignoring gradient", ESPnet's
-#: "The grad norm is nan. Skipping updating the model".
+#: "The grad norm is nan. Skipping updating the model"; or the reason comes last.
 _SKIP: Final = re.compile(
-    rb"(?i)(?:overflow|\bnan\b|non-finite)[^\n]{0,60}?"
-    rb"\b(?:skip|ignor)[a-z]{0,5} (?:this |the |current )?"
-    rb"(?:step|update|updating|batch|iter|backward|grad|optim)[^\n]{0,160}"
+    rb"(?i)%(reason)b[^\n]{0,60}?%(skipped)b[^\n]{0,160}"
+    rb"|%(skipped)b[^\n]{0,60}?%(reason)b[^\n]{0,160}"
     # fairseq's ``amp``, PaddlePaddle's ``amp/grad_scaler.py``, PaddleNLP's Trainer
     rb"|(?:overflow detected, setting scale|found inf or nan, current scale is"
-    rb"|optimizer not run, scale)[^\n]{0,160}"
+    rb"|optimizer not run, scale)[^\n]{0,160}" % {b"reason": _REASON, b"skipped": _SKIPPED}
 )
 #: DeepSpeed names the rank in it, and every rank may print it.
 _RANK: Final = re.compile(rb"Rank \d{1,6} ")
@@ -57,7 +66,7 @@ _LOST_LOSS: Final = re.compile(
     rb"[Ll]oss['\"]?\s{0,4}(?:[:=]|is)?\s{0,4}['\"]?(?:tensor\()?[+-]?(?:nan|NaN)\b"
 )
 _NOT_OF_TRAINING: Final = re.compile(
-    rb"(?i)(?<![a-z])(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?)(?![a-z])"
+    rb"(?i)(?<![a-z])(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)(?![a-z])"
 )
 
 
@@ -75,7 +84,7 @@ def with_words(fmt: Format) -> Format:
                 record = _with_skip(line, record)
             if record is None or record.loss is None:
                 record = _with_lost_loss(line, record)
-        elif b"verflow" in line or b"OVERFLOW" in line or b"on-f" in line or b"not run" in line:
+        elif any(word in line for word in _OF_SKIPS):
             record = _with_skip(line, record)
         if record is None and b", skipped=" in line and (match := _SKIPPED_IN_ALL.search(line)):
             return LogRecord(step=-1, skipped_in_all=int(match[1]))

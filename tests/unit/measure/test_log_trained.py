@@ -284,6 +284,14 @@ def test_words_of_many_programs(tmp_path: Path, words: str, separator: str):
     [
         "WARNING: The grad norm is nan. Skipping updating the model.",
         "Found NaN in gradients, skip this iteration",
+        "Found inf in gradients, skipping optimizer step",
+        "Overflow occurs, skip the current step",
+        "Skipping optimizer step: gradient overflow",
+        "Skipping step because gradients are infinite",
+        "Skipping update: NaN detected in gradients",
+        "WARNING: non finite gradients detected; step skipped",
+        "non-finite gradients: step 17 was skipped",
+        "[WARN] Skipped step 3 (inf/nan grads)",
     ],
 )
 def test_gradients_that_are_not_numbers_in_words(tmp_path: Path, words: str):
@@ -374,6 +382,11 @@ def test_words_of_a_rank_that_is_not_counted_are_left_out(tmp_path: Path):
         "-Wno-stringop-overflow -Wno-error=pedantic",
         "loaded 100, skipped=3, lr=[0.1]",
         "loss_scale: 1.0 nanoseconds: 5",
+        "dev loss: nan",
+        "[INFO] Skipping step 3 of the preparation [INFO]",
+        "number of skipped iterations: 0 | number of nan iterations: 0 |",
+        "number of skipped steps: 0, number of inf gradients: 0",
+        "Skipping the first 100 batches of a run that goes on, info: none",
     ],
 )
 def test_other_words_say_nothing(tmp_path: Path, words: str):
