@@ -28,7 +28,8 @@ _PLACE_NAME: Final = re.compile(r"_?(?:FILE|PATH|DIR|SOCK)$", re.IGNORECASE)
 #: Options whose values are secrets. Words such as key and token stand for much in a training.
 _SECRET_OPTION: Final = re.compile(
     r"(?!(?:.*[-_.])?(?:pad|eos|bos|unk|mask|sep|cls|stop|start|end|image|audio|video|special)[-_.]?token)"
-    r"(?:.*[-_.])?(?:pass(?:word|wd|phrase)|pwd|secret|credentials?|cookie|pat|webhook|dsn|token"
+    r"(?:.*[-_.])?(?:(?:(?:db|database|user|admin|proxy|redis|mysql)[-_]?)pass"
+    r"|basic[-_]?auth|pass(?:word|wd|phrase)|pwd|secret|credentials?|cookie|pat|webhook|dsn|token"
     r"|(?:api|access|secret|private|auth|account|license|wandb|comet|hf|openai)[-_]?key"
     r"|(?:secret|api)[-_]?token)",
     re.IGNORECASE,
@@ -59,8 +60,13 @@ _NUMBER: Final = re.compile(r"[0-9.eE+-]+")
 #: A longer one is no setting.
 _NUMBER_LENGTH_MAX: Final = 12
 _SWITCH: Final = frozenset({"true", "false", "yes", "no", "on", "off"})
-#: What is said of a place in a text, such as ``<pad>`` and ``${KEY}``, is no secret.
-_STAND_IN: Final = re.compile(r"[<\[{$].*", re.DOTALL)
+#: What is said of a place in a text is no secret: ``<pad>``, ``[MASK]``, ``{key}``, ``${KEY}``.
+_STAND_IN: Final = re.compile(r"<[^<>]*>|\[[\w ]*\]|\$?\{+[\w .:|-]*\}+|\$\w+|\$\([^()]*\)")
+#: What a client sends to a server, and prints where that refuses.
+_AUTHORIZATION: Final = re.compile(
+    r"(\bauthorization['\"]?\s{0,4}[:=]\s{0,4}b?['\"]?(?:bearer|basic|token)\s{1,4})[^\s'\"]{1,4096}",
+    re.IGNORECASE,
+)
 #: Variables whose values are in many texts, and that a secret may equal: the name of a user.
 _PUBLIC: Final = ("USER", "LOGNAME", "HOSTNAME", "HOME", "SHELL", "LANG", "PWD", "TMPDIR")
 
@@ -82,13 +88,13 @@ def secrets_of(environ: Mapping[str, str], words: Iterable[str] = ()) -> list[st
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:
-    """Return ``text`` without ``secrets``, and without users and passwords of URLs."""
+    """Return ``text`` without ``secrets``, and without those of URLs and of HTTP's header."""
     for secret in secrets:
         text = text.replace(secret, MASK)
     if "://" in text:
         text = USER_IN_URL.sub(f"{MASK}@", text)
         text = _PARAMETER_OF_URL.sub(rf"\1{MASK}", text)
-    return text
+    return _AUTHORIZATION.sub(rf"\1{MASK}", text)
 
 
 def masked_variable(name: str, value: str) -> str:

@@ -35,11 +35,21 @@ def shortened(text: str) -> str:
     """Return ``text`` without the middle of a very long one, and a line that says so."""
     if len(text) <= 2 * _KEPT + _WORD:
         return text
-    begin, end = text[:_KEPT], text[-_KEPT:]
-    before = begin.rfind(" ", _KEPT - _WORD)
-    begin, end = begin[: before if before >= 0 else _KEPT], end[end.find(" ", 0, _WORD) + 1 :]
+    begin, end = line_begin(text, _KEPT), text[-_KEPT:]
+    end = end[end.find(" ", 0, _WORD) + 1 :]
     left_out = len(text) - len(begin) - len(end)
     return f"{begin}\n({left_out} characters are left out)\n{end}"
+
+
+def line_begin(line: str, length: int) -> str:
+    """Return ``line``, or a begin of it of at most ``length`` characters, cut at a blank.
+
+    Secrets are masked where a text comes into an outcome, and half of one would not be known.
+    """
+    if len(line) <= length:
+        return line
+    blank = line.rfind(" ", max(0, length - _WORD), length + 1)
+    return line[: blank if blank > 0 else length]
 
 
 def writable_values(value: Any) -> Any:

@@ -15,6 +15,7 @@ from pytest_dlperf.core.place import Place
 from pytest_dlperf.core.run import LaunchPlan, Run
 from pytest_dlperf.core.wire import PROBE_MARK
 from pytest_dlperf.core.wire_records import ProbeAnswer
+from pytest_dlperf.core.writable import line_begin
 from pytest_dlperf.launch.base import behind
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE
@@ -83,8 +84,9 @@ class Probes:
                 except ValueError:
                     continue  # cut off: the launch failed while it wrote
                 return _checked(answer, self._place)
-        lines = [line[:400] for line in output.splitlines() if line.strip()][-_LAST_LINES:]
-        said = "".join(f"\n    {line}" for line in lines) or "\n    (it printed nothing)"
+        lines = [line for line in output.splitlines() if line.strip()][-_LAST_LINES:]
+        begins = [line_begin(line, 400) for line in lines]
+        said = "".join(f"\n    {line}" for line in begins) or "\n    (it printed nothing)"
         return {
             "error": f"the probe of {framework} {self._place.words} failed: {_end(run)}.\n"
             f"Log: {run.log}, its last lines:{said}"

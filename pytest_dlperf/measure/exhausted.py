@@ -10,6 +10,7 @@ from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import Run
+from pytest_dlperf.core.writable import line_begin
 
 #: torch, Paddle ("ResourceExhaustedError: Out of memory error on GPU 0"), TensorFlow, and JAX,
 #: which says "Out of memory allocating 8 bytes" of a host.
@@ -130,7 +131,8 @@ def _ends_of(log: Path) -> str:
 
 def _first(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return next((line for line in lines if _DEVICE_MEMORY.search(line)), lines[0])[:300]
+    line = next((line for line in lines if _DEVICE_MEMORY.search(line)), lines[0])
+    return line_begin(line, 300)
 
 
 def full_disk(run: Run, messages: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import NODES, Run
 from pytest_dlperf.core.wire import rank_of_file
 from pytest_dlperf.core.wire_records import FailureRecord
+from pytest_dlperf.core.writable import line_begin
 from pytest_dlperf.measure.exhausted import (
     full_disk,
     is_for_memory,
@@ -303,7 +304,7 @@ def last_lines(log: Path, count: int = _LAST_LINES) -> str:
 
 
 def _last(text: str, count: int = _LAST_LINES) -> str:
-    lines = [line[:400] for line in text.splitlines() if line.strip()]
+    lines = [line_begin(line, 400) for line in text.splitlines() if line.strip()]
     return "\n".join(f"    {line}" for line in lines[-count:]) or "    (it is empty)"
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pytest_dlperf.core.run import NODES, Run
+from pytest_dlperf.core.writable import line_begin
 from pytest_dlperf.measure.records import RankRecords
 
 #: Code of the problem of a measurement of which a launch was repeated.
@@ -110,7 +111,7 @@ def launch_failure(run: Run, records: Sequence[RankRecords], log: str, *, is_pro
             continue
         for line in lines:
             if sign.pattern.search(line):
-                return f"{sign.words}: {line.strip()[:200]}"
+                return f"{sign.words}: {line_begin(line.strip(), 200)}"
     return ""
 
 

@@ -16,6 +16,7 @@ from typing import Final
 from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.run import LaunchPlan, Run
+from pytest_dlperf.core.writable import line_begin
 
 #: Runs a plan to its end: ``launch/process/execute.py``.
 Execute = Callable[[LaunchPlan], Run]
@@ -55,7 +56,7 @@ def run_command(
 
 def last_lines(text: str) -> str:
     """Return the last lines of what a command printed, indented."""
-    lines = [line[:400] for line in text.splitlines() if line.strip()]
+    lines = [line_begin(line, 400) for line in text.splitlines() if line.strip()]
     return "\n".join(f"    {line}" for line in lines[-_LAST_LINES:]) or "    (it printed nothing)"
 
 

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from pytest_dlperf.core.place import Reach
+from pytest_dlperf.core.writable import line_begin
 from pytest_dlperf.launch.remote.far_side import BEGIN
 from pytest_dlperf.launch.remote.messages import (
     CommandEnd,
@@ -162,7 +163,8 @@ class Channel:
     def last_output(self) -> str:
         """Return the last lines that ssh or srun printed, as one line."""
         text = self.other_output.decode("utf-8", errors="replace").strip()
-        return " | ".join(line.strip()[:400] for line in text.splitlines()[-4:] if line.strip())
+        lines = [line.strip() for line in text.splitlines()[-4:] if line.strip()]
+        return " | ".join(line_begin(line, 400) for line in lines)
 
     def take_errors(self) -> None:
         """Read what is there on standard error, and keep it for ``last_output``."""

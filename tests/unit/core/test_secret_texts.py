@@ -51,6 +51,7 @@ def test_names_of_no_secret(name: str):
         {"AWS_SHARED_CREDENTIALS_FILE": "/home/me/.aws/credentials"},
         {"USER": "alice-smith", "DB_AUTH": "alice-smith"},
         {"PROXY": "http://proxy.example:8080/x"},
+        {"SEP_KEY": "<end of text>", "MASK_KEY": "[MASK 1]", "A_TOKEN": "${{ secrets.A_TOKEN }}"},
     ],
     ids=str,
 )
@@ -66,6 +67,13 @@ def test_the_longest_comes_first_and_lines_of_a_private_key_count():
 
 
 @pytest.mark.parametrize(
+    "value", ['{"type": "account", "id": 3}', '[{"a": 1}]', "<key>abc</key>", "$2b$12$abcdefgh"]
+)
+def test_a_secret_may_be_json(value: str):
+    assert secrets_of({"GOOGLE_CREDENTIALS": value}) == [value]
+
+
+@pytest.mark.parametrize(
     ("words", "secrets"),
     [
         (["--wandb-key=abcdef123"], ["abcdef123"]),
@@ -77,6 +85,7 @@ def test_the_longest_comes_first_and_lines_of_a_private_key_count():
         (["env", "WANDB_API_KEY=abcdef123", "python"], ["abcdef123"]),
         (["run", "--env=MYSQL_PWD=abcdef123"], ["abcdef123"]),
         (["sh", "-c", "export GH_PAT=abcdef123; python x.py"], ["abcdef123"]),
+        (["--db-pass=abcdef123", "--basic-auth", "a:bcdef"], ["abcdef123", "a:bcdef"]),
         (["--db=postgres://bob:abcdef123@host/x"], ["abcdef123"]),
     ],
     ids=str,
@@ -100,6 +109,7 @@ def test_secrets_of_a_command(words: list[str], secrets: list[str]):
         ["--secret=/run/secrets/x"],
         ["--token", "--verbose"],
         ["--key-dim=128128"],
+        ["--backward-pass=recompute"],
         ["--api-key=${API_KEY}"],
         ["--master=http://host:8080/path"],
     ],
@@ -123,9 +133,12 @@ def test_words_of_a_training_are_no_secrets(words: list[str]):
         ("https://h/x?n=1&X-Amz-Signature=abc", "https://h/x?n=1&X-Amz-Signature=…"),
         ("s3://bucket/key=1", "s3://bucket/key=1"),
         ("a@b, loss=1, key=2", "a@b, loss=1, key=2"),
+        ("Authorization: Bearer abc.d", "Authorization: Bearer …"),
+        ("{'authorization': b'Basic YTpi', 'x': 1}", "{'authorization': b'Basic …', 'x': 1}"),
+        ("authorization: denied", "authorization: denied"),
     ],
 )
-def test_urls(text: str, told: str):
+def test_urls_and_headers(text: str, told: str):
     assert masked(text, ()) == told
 
 
@@ -149,7 +162,10 @@ def test_variables(name: str, value: str, told: str):
     assert masked_variable(name, value) == told
 
 
-@pytest.mark.parametrize("piece", ["://", "://a:b", "://a@", "://a:b?token=", "--key=", "a=b="])
+@pytest.mark.parametrize(
+    "piece",
+    ["://", "://a:b", "://a@", "://a:b?token=", "--key=", "a=b=", "authorization: ", "${", "<"],
+)
 def test_no_text_takes_long(piece: str):
     text = piece * (64_000 // len(piece))
     before_s = time.process_time()

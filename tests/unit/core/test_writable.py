@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.core.writable import error_words, traceback_words, unforeseen, writable_values
+from pytest_dlperf.core.writable import (
+    error_words,
+    line_begin,
+    traceback_words,
+    unforeseen,
+    writable_values,
+)
 from pytest_dlperf.measure.records import read_records
 from pytest_dlperf.worker.failure import WorkerFailure, failure_record
 from pytest_dlperf.worker.records import RecordWriter
@@ -99,3 +105,10 @@ def test_the_middle_of_a_very_long_text_is_left_out(tmp_path: Path):
 def test_what_can_be_written_stays():
     values = {"ä": ["\n\t\x1b", "\U0001f600", 1, None, {"b": True}]}
     assert writable_values(values) == values
+
+
+def test_a_line_is_cut_where_no_word_is_left_in_part():
+    assert line_begin("a b", 3) == "a b"
+    assert line_begin("at hf_secret, and on", 9) == "at"
+    assert line_begin("hf_secret and", 9) == "hf_secret"
+    assert line_begin("x" * 500, 400) == "x" * 400
