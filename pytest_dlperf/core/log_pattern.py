@@ -27,7 +27,7 @@ class LogPattern:
 
     def __post_init__(self) -> None:
         try:
-            groups = set(re.compile(self.regex.encode()).groupindex)
+            groups = set(re.compile(self.of_bytes).groupindex)
         except (re.error, OverflowError, RecursionError) as error:
             raise UsageError(f"pattern {self.regex!r}: {error}") from error
         if "step" not in groups or not groups & {"rate", "seconds", "milliseconds"}:
@@ -44,6 +44,11 @@ class LogPattern:
         ):
             if value not in known:
                 raise UsageError(f"pattern: {name} {value!r}; known: {', '.join(known)}")
+
+    @property
+    def of_bytes(self) -> bytes:
+        """``regex`` for the bytes of a log; what was typed need not be UTF-8."""
+        return self.regex.encode(errors="surrogateescape")
 
     @property
     def has_rate(self) -> bool:

@@ -249,9 +249,9 @@ def speedup(
 
 
 def stored_memory(session: Session) -> SessionValue | None:
-    """Return the peak memory of a stored session; None where it has none."""
+    """Return the peak memory of a stored session; None where it has none, or one of 0."""
     values = session.peak_memory_bytes
-    return session_value(values, sign=-1) if values else None
+    return session_value(values, sign=-1) if values and min(values) > 0 else None
 
 
 def peak_memory(

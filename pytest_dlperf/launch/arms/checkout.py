@@ -47,8 +47,9 @@ def checkout_of(folder: Path, *, outside: Path) -> Checkout:
     try:
         head = ask("rev-parse", "--verify", "--quiet", "HEAD")
         if head.returncode != 0:
-            # Without a word before the first commit
-            return Checkout(problem=said(head) if head.stderr.strip() else "")
+            # Without a word before the first commit, but also where a branch's file is damaged
+            failed = head if head.stderr.strip() else ask("for-each-ref", "--count=1")
+            return Checkout(problem=said(failed) if failed.stderr.strip() else "")
         commit = head.stdout.strip()
         top = ask("rev-parse", "--show-toplevel")
         changed = ask("status", "--porcelain", "--untracked-files=no", "-z")

@@ -102,6 +102,13 @@ def test_a_grown_peak_memory_fails_a_case_that_passed() -> None:
     assert 0.02 <= found.sees < 0.05
 
 
+@pytest.mark.parametrize("memory", [0, -1])
+def test_a_stored_memory_that_is_none_is_not_compared(memory: int) -> None:
+    judged = judge(GPU, measurement(around(100), memory=GB), baseline(*five(memory)), RULE)
+    assert judged.verdict is Verdict.PASSED
+    assert "peak_memory" not in judged.metrics
+
+
 def test_a_grown_peak_memory_fails_a_case_that_improved_or_is_inconclusive() -> None:
     for level in (110, 97.4):
         now = measurement(around(level), memory=2 * GB)

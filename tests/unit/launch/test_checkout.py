@@ -88,6 +88,12 @@ def test_a_damaged_repository_is_a_problem(repository: Path, leaves: str):
     assert checkout(repository).problem.startswith("fatal: not a git repository")
 
 
+def test_the_file_of_a_branch_that_a_power_cut_left_empty_is_a_problem(repository: Path):
+    branch = run_git(repository, "symbolic-ref", "HEAD")
+    (repository / ".git" / branch).write_text("")
+    assert checkout(repository) == Checkout(problem=f"warning: ignoring broken ref {branch}")
+
+
 def test_git_that_is_not_installed(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

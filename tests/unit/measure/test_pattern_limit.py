@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -67,3 +68,11 @@ def test_an_ordinary_pattern_reads_long_lines_and_leaves_no_timer():
 def test_a_pattern_that_cannot_be_compiled_is_refused():
     with pytest.raises(UsageError, match="pattern"):
         pattern(HEAD + "a{99999999999999999999}")
+
+
+def test_a_pattern_need_not_be_utf_8():
+    parse = user_pattern.of_pattern(pattern(HEAD + os.fsdecode(b"caf\xe9"))).parse
+    record = parse(b"step 1 rate 5 caf\xe9")
+    assert record is not None
+    assert record.step == 1
+    assert parse(b"step 1 rate 5 cafe") is None
