@@ -154,6 +154,9 @@ def test_text_that_cannot_be_written_is_written_in_escapes(suite: Suite):
 def test_results_are_whole_where_another_report_cannot_be_made(suite: Suite):
     suite.write_file(
         "faults.py",
+        "from pytest_dlperf.report import json_\n"
+        "def write(path, outcomes):\n    raise KeyError('so far')\n"
+        "json_.write = write\n"
         "from pytest_dlperf.report.page import session_page\n"
         "def render(outcomes):\n    raise KeyError('chart')\n"
         "session_page.render = render\n"

@@ -82,8 +82,8 @@ class SessionReports:
         if began_s < self._write_next_s and (is_begun or not self._has_begun):
             return
         self._has_begun = is_begun
-        # Where it cannot be written, the session's end says so.
-        with contextlib.suppress(OSError):
+        # Whatever keeps it from being written, the session's end meets it too, and says so.
+        with contextlib.suppress(Exception):
             json_.write(path, outcomes)
         self._write_next_s = time.monotonic() + 10 * (time.monotonic() - began_s)
 
