@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pytest_dlperf.worker.failure import WorkerFailure
@@ -84,12 +84,25 @@ class Shaped:
         self.shape = shape
 
 
+class _Shown(NamedTuple):
+    """Where a whole batch shows its rows, the surest first."""
+
+    arrays: list[_Spot]
+    #: Sequences of as many samples.
+    samples: list[_Spot]
+    #: Sequences of as many arrays that are as long: samples, or parts of the batch.
+    doubtful: list[_Spot]
+    #: Whether all that is in it is as long as a batch.
+    is_filled: bool
+
+
 class BatchRows:
     """Counts the rows of the batches of a loader whose whole batches have ``whole`` rows.
 
     Where the rows are is learnt from the first whole batch: its arrays whose ``dimension`` is as
-    long as the batch; else its sequences of as many samples. Arrays that are padded, packed or
-    cut in another dimension count all the same.
+    long as the batch; else its sequences of as many samples. Arrays of a sample, such as three
+    channels or two boxes of an image, are none of these. Arrays that are padded, packed or cut in
+    another dimension count all the same.
     """
 
     def __init__(self, whole: int, dimension: int = 0) -> None:
@@ -104,40 +117,56 @@ class BatchRows:
         in a batch whose arrays disagree.
         """
         if not self._spots:
-            self._spots = self._learnt(batch)
-        sizes = {self._size(batch, spot) for spot in self._spots}
+            shown = self._shown(batch, ())
+            self._spots = shown.arrays or shown.samples or shown.doubtful
+        sizes = {_size(batch, spot, self._dimension) for spot in self._spots}
         fitting = {size for size in sizes if size is not None and size <= self.whole}
-        return fitting.pop() if len(fitting) == 1 else None
+        # An array may be left out of a batch, but no sequence of its samples is
+        is_known = None not in sizes or self._spots[0].is_array
+        return fitting.pop() if is_known and len(fitting) == 1 else None
 
-    def _learnt(self, batch: Any) -> list[_Spot]:
-        spots = [spot for spot in _spots(batch, ()) if self._size(batch, spot) == self.whole]
-        return [spot for spot in spots if spot.is_array] or spots
+    def _shown(self, value: Any, keys: tuple[Any, ...]) -> _Shown:
+        if len(keys) > _DEPTH:
+            return _Shown([], [], [], is_filled=False)
+        if isinstance(value, Mapping):
+            return self._in({key: value[key] for key in value}, keys)
+        if dataclasses.is_dataclass(value):
+            names = (field.name for field in dataclasses.fields(value))
+            return self._in({name: getattr(value, name) for name in names}, keys)
+        if not isinstance(value, list | tuple):
+            size = _size(value, _Spot((), is_array=True), self._dimension)
+            is_whole = _has_shape(value) and size == self.whole
+            arrays = [_Spot(keys, is_array=True)] if is_whole else []
+            return _Shown(arrays, [], [], is_filled=is_whole)
+        inner = self._in(dict(enumerate(value)), keys)
+        # A pair of arrays is inputs and labels, no batch of two; so are named parts
+        is_parts = hasattr(value, "_fields") or (not keys and any(map(_has_shape, value)))
+        if is_parts or len(value) != self.whole:
+            return inner
+        spot = _Spot(keys, is_array=False)
+        if not inner.is_filled:
+            return _Shown([], [spot], [], is_filled=True)
+        return _Shown([], inner.samples, [spot, *inner.arrays, *inner.doubtful], is_filled=True)
 
-    def _size(self, batch: Any, spot: _Spot) -> int | None:
-        value = batch
-        try:
-            for key in spot.keys:
-                value = getattr(value, key) if dataclasses.is_dataclass(value) else value[key]
-            return int(value.shape[self._dimension]) if spot.is_array else len(value)
-        except (LookupError, AttributeError, TypeError, ValueError, RuntimeError):
-            return None  # another batch is built otherwise, or its shape is not known
+    def _in(self, values: Mapping[Any, Any], keys: tuple[Any, ...]) -> _Shown:
+        parts = [self._shown(value, (*keys, key)) for key, value in values.items()]
+        return _Shown(
+            arrays=[spot for part in parts for spot in part.arrays],
+            samples=[spot for part in parts for spot in part.samples],
+            doubtful=[spot for part in parts for spot in part.doubtful],
+            is_filled=bool(parts) and all(part.is_filled for part in parts),
+        )
 
 
-def _spots(value: Any, keys: tuple[Any, ...]) -> Iterator[_Spot]:
-    """Yield where an array or a sequence of samples is in ``value``."""
-    if len(keys) > _DEPTH:
-        return
-    if isinstance(value, Mapping):
-        for key in value:
-            yield from _spots(value[key], (*keys, key))
-    elif dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield from _spots(getattr(value, field.name), (*keys, field.name))
-    elif isinstance(value, list | tuple):
-        # A pair of arrays is inputs and labels, no batch of two
-        if keys or not any(hasattr(entry, "shape") for entry in value):
-            yield _Spot(keys, is_array=False)
-        for index, entry in enumerate(value):
-            yield from _spots(entry, (*keys, index))
-    elif hasattr(type(value), "shape"):
-        yield _Spot(keys, is_array=True)
+def _has_shape(value: Any) -> bool:
+    return hasattr(type(value), "shape")
+
+
+def _size(batch: Any, spot: _Spot, dimension: int) -> int | None:
+    value = batch
+    try:
+        for key in spot.keys:
+            value = getattr(value, key) if dataclasses.is_dataclass(value) else value[key]
+        return int(value.shape[dimension]) if spot.is_array else len(value)
+    except (LookupError, AttributeError, TypeError, ValueError, RuntimeError):
+        return None  # another batch is built otherwise, or its shape is not known

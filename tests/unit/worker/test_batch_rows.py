@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,6 +16,11 @@ from pytest_dlperf.worker.failure import WorkerFailure
 class Batch:
     inputs: Any
     labels: Any
+
+
+class Packed(NamedTuple):
+    data: Any
+    sizes: Any
 
 
 class Ragged:
@@ -56,6 +61,36 @@ def rows(whole: int, *batches: Any, dimension: int = 0) -> list[int | None]:
 )  # fmt: skip
 def test_rows_of_whole_batches_and_of_smaller_ones(built: Any):
     assert rows(8, built(8), built(8), built(3), built(1)) == [8, 8, 3, 1]
+
+
+@pytest.mark.parametrize("whole", [2, 3, 4])
+def test_what_is_in_a_sample_is_no_row(whole: int):
+    def batch(*boxes: int) -> Any:
+        images = [array(3, 20 + n, 30) for n in boxes]
+        return images, [{"boxes": array(n, 4), "labels": array(n)} for n in boxes]
+
+    # As many boxes in the first image as images in the batch, and as many as channels
+    first = batch(whole, *[whole + 1] * (whole - 1))
+    later = batch(1, *[whole] * (whole - 1))
+    smaller = batch(*[whole] * (whole - 1))
+    assert rows(whole, first, later, smaller) == [whole, whole, whole - 1]
+
+
+@pytest.mark.parametrize(
+    ("batches", "found"),
+    [
+        # As many samples as a sample has parts: nobody knows which is which
+        ([[(array(3, 9), array())] * 2, [(array(3, 9), array())]], [2, None]),
+        # The same of parts and rows, in a batch of two
+        ([({"a": array(2)}, {"b": array(2)}), ({"a": array(1)}, {"b": array(1)})], [2, None]),
+        # Named parts are no samples
+        ([{"x": Packed(array(11), array(5))}], [None]),
+        # Samples of two words, which may have one
+        ([{"ids": [[1, 2], [3]]}, {"ids": [[1], [3]]}, {"ids": [[1, 2]]}], [2, 2, 1]),
+    ],
+)
+def test_samples_of_as_many_parts_as_the_batch_has_rows(batches: list[Any], found: list[Any]):
+    assert rows(2, *batches) == found
 
 
 def test_rows_in_another_dimension():
