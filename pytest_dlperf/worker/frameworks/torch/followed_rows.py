@@ -24,7 +24,8 @@ def follow_rows(first: FirstCall, counted: BatchRows, rows: RowsOfIteration) -> 
     layer = first.layers[0]
     if compiles() and not _is_compiled_inside(layer):
         return False
-    layer.register_forward_pre_hook(_RowsHook(counted, rows), with_kwargs=True)
+    hook = _RowsHook(counted, rows, is_training=layer.training)
+    layer.register_forward_pre_hook(hook, with_kwargs=True)
     return True
 
 
@@ -41,14 +42,16 @@ def _is_compiled_inside(layer: torch.nn.Module) -> bool:
 class _RowsHook:
     """Called before the model; a copy of the model has none, nor has one that is stored."""
 
-    def __init__(self, counted: BatchRows, rows: RowsOfIteration) -> None:
+    def __init__(self, counted: BatchRows, rows: RowsOfIteration, *, is_training: bool) -> None:
         self._counted, self._rows = counted, rows
+        # Of a teacher, or of a frozen part, that is false in the training as well
+        self._is_training = is_training
 
     def __call__(
         self, layer: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         # What is called again in an iteration is computed of parts, or again
-        if layer.training and not self._rows.called:
+        if layer.training == self._is_training and not self._rows.called:
             self._rows.called = True
             counted = self._counted
             shapes = shapes_in([*args, *kwargs.values()], torch.Tensor)
