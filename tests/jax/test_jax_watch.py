@@ -162,6 +162,16 @@ def test_each_product_says_what_it_is_done_in(
     assert found.tf32_seen() == tf32
 
 
+def test_a_product_of_two_dtypes_is_done_in_the_longer():
+    """XLA converts the shorter operand: bfloat16 activations by float32 weights."""
+    for mixed in (lambda x: x.astype(jnp.bfloat16) @ x, lambda x: x @ x.astype(jnp.bfloat16)):
+        found = work(mixed, (4, 4))
+        assert found.flops == {"float32": 2 * 4**3}
+        assert found.tf32_seen() == {"matmul": [True]}
+    both = work(lambda x: x.astype(jnp.int8) @ x.astype(jnp.bfloat16), (4, 4))
+    assert both.flops == {"bfloat16": 2 * 4**3}
+
+
 def test_a_context_says_it_of_the_products_within():
     def both(x):
         with jax.default_matmul_precision("bfloat16"):

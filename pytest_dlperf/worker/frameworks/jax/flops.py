@@ -47,7 +47,7 @@ class Work:
 def work_of(jaxpr: Any) -> Work:
     """Return the matrix products and convolutions of ``jaxpr``, of all devices together.
 
-    By the dtype of their first operand, or that in which they are to multiply. The body of a
+    By the dtype of their longer operand, or that in which they are to multiply. The body of a
     ``scan`` counts for each of its rounds, a Pallas kernel for each place of its grid, and of the
     branches of a ``cond`` the one with the most. How often a ``while`` goes around is not known.
     """
@@ -109,10 +109,11 @@ def _dtypes_of(equation: Any) -> list[str]:
 def _arithmetic_of(equation: Any) -> tuple[str, bool | None]:
     """Return the dtype of a product, and whether a GPU may use TF32; None: not of float32.
 
-    XLA's libraries do float32 products in TF32 unless an operand's precision is ``HIGHEST``. A
-    preset algorithm names the dtype that its operands are cast to.
+    Of two dtypes the shorter operand is converted to the longer one's. XLA's libraries do float32
+    products in TF32 unless an operand's precision is ``HIGHEST``. A preset algorithm names the
+    dtype that its operands are cast to.
     """
-    operand = equation.invars[0].aval.dtype.name
+    operand = max((one.aval.dtype for one in equation.invars[:2]), key=_bytes_of).name
     operand = "float8" if operand.startswith("float8") else operand
     precision = equation.params.get("precision")
     if isinstance(precision, jax.lax.DotAlgorithmPreset):
@@ -125,6 +126,10 @@ def _arithmetic_of(equation: Any) -> tuple[str, bool | None]:
         operands = precision if isinstance(precision, tuple) else (precision,)
         dtype, is_tf32 = operand, jax.lax.Precision.HIGHEST not in operands
     return dtype, is_tf32 if dtype == "float32" else None
+
+
+def _bytes_of(dtype: Any) -> int:
+    return int(dtype.itemsize)
 
 
 #: The dtype that a preset algorithm multiplies in, by how its name begins.
