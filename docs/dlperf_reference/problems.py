@@ -81,7 +81,7 @@ MEANINGS: Final = {
     "several-names": "logs of several names were taken for runs of one training, as listed",
     "several-runs": "several runs are in one log; no number is given",
     "shared-machine": "other processes slowed both runs of a pair alike; the pair counts",
-    "step-returned-no-loss": "the workload's step returned nothing that is a loss",
+    "step-returned-no-loss": "a step returned, or a mark said, nothing that is a loss",
     "truncated": "a log ends before its training does",
     "unknown-format": "no format fits the log, or more than one",
     "unknown-scale": "a log does not say whether its rates are of a device or of all",

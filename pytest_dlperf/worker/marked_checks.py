@@ -46,14 +46,19 @@ class MarkedChecks:
         self._restore = watch.note_replays(lambda _: counting.uncounted.note(watch.REPLAY, ()))
         counting.__enter__()
 
+    def leave(self) -> Any:
+        """Count no more; return what was counted, None where nothing was looked at."""
+        counted, self._counting = self._counting, None
+        if counted is not None:
+            counted.__exit__(None, None, None)
+            self._restore()
+        return counted
+
     def watched(self, precision: str) -> None:
         """End it; raise ``WorkerFailure`` where most was in another dtype than ``precision``'s."""
         from pytest_dlperf.worker.frameworks.torch import watch
 
-        if self._counting is not None:
-            counted, self._counting = self._counting, None
-            counted.__exit__(None, None, None)
-            self._restore()
+        if (counted := self.leave()) is not None:
             if watch.compiles():
                 self.unwatched = "its second step was the first to compile"
                 return

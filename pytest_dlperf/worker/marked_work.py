@@ -23,13 +23,13 @@ def said_work(amount: Any) -> Any:
             raise _refused(f"work is an array of {dtype}")
         if math.prod(amount.shape) != 1:
             raise _refused(f"work is an array of shape {list(amount.shape)}")
-        # An array of one element is no scalar, which NumPy says by a warning
-        amount = amount.reshape(()) if len(amount.shape) else amount
     elif isinstance(amount, bool | str | bytes) or not hasattr(amount, "__float__"):
         raise _refused(f"work={amount!r:.80}")
     try:
-        kept = kept_number(amount)
-    except (TypeError, ValueError, OverflowError) as error:
+        # An array of one element is no scalar, which NumPy says by a warning
+        scalar = amount.reshape(()) if dtype is not None and len(amount.shape) else amount
+        kept = kept_number(scalar)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise _refused(f"work={amount!r:.80}") from error
     return checked_work(kept) if isinstance(kept, float) else kept
 

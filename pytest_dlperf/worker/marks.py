@@ -150,6 +150,8 @@ class Marks:
     def abandon(self) -> None:
         """Forget the open step: its time belongs to the one that follows, its work to none."""
         self._open = None
+        if self._checks is not None:
+            self._checks.leave()
 
     def _refuse(self, error: WorkerFailure) -> None:
         """Record what the marks cannot measure; no line of theirs is of use to the user."""
@@ -163,8 +165,18 @@ class Marks:
 
     def loss(self, value: Any) -> None:
         """Keep the loss; a tensor of a GPU is not waited for."""
-        if not self._is_over:
+        if self._is_over:
+            return
+        try:
+            if (length := math.prod(getattr(value, "shape", ()))) != 1:
+                raise ValueError(f"it has {length} elements")
             self._losses.append(kept_number(value))
+        except (TypeError, ValueError, RuntimeError) as error:
+            message = (
+                f"a marked step says loss({type(value).__name__}): {error}; give a number, or a "
+                "tensor of one element"
+            )
+            self._refuse(WorkerFailure("step-returned-no-loss", message))
 
     def metric(self, name: str, value: Any, better: str, unit: str) -> None:
         """Keep a metric; a conflict is recorded as the case's failure, and raised."""
@@ -231,12 +243,13 @@ class Marks:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        is_open, self._open = self._open is not None, None
-        if self._is_over:
+        is_open = self._open is not None
+        if self._is_over or error is not None:
+            self.abandon()
+            if error is not None and not self._is_over:
+                self._write_failure(error)
             return
-        if error is not None:
-            self._write_failure(error)
-            return
+        self._open = None
         try:
             if not is_open:
                 raise WorkerFailure("marked-twice", "a step ended that had not begun")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch")
 
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from pytest_dlperf.core.wire import MarkSettings
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.torch import watch
 from pytest_dlperf.worker.marked_checks import MarkedChecks
+from pytest_dlperf.worker.marks import Marks
 
 pytestmark = pytest.mark.torch
 
@@ -77,3 +82,24 @@ def test_a_cuda_graph_in_a_step_is_named(checks: MarkedChecks, monkeypatch: pyte
     checks.watched("fp32")
     assert "ran torch.cuda.CUDAGraph.replay, which" in checks.record()["unwatched"]
     assert Graph.replay is replay
+
+
+@pytest.mark.parametrize("how", ["abandoned", "raised"])
+def test_a_step_that_does_not_end_is_looked_at_no_longer(tmp_path: Path, how: str):
+    """The steps of the window were all looked at, which made them slower."""
+    marks = Marks(
+        MarkSettings(
+            records=str(tmp_path), iterations=6, warmup=3, work=4, world_size=1,
+            place=("RANK", "LOCAL_RANK", "WORLD_SIZE"), framework="torch",
+        )
+    )  # fmt: skip
+    marks.checked([torch.ones(3)], fixed_batch=False)
+    with marks.step():
+        pass
+    second = marks.step().__enter__()
+    assert _get_current_dispatch_mode() is not None
+    if how == "abandoned":
+        second.abandon()
+    else:
+        second.__exit__(ValueError, ValueError("out of memory"), None)
+    assert _get_current_dispatch_mode() is None

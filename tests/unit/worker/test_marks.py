@@ -173,7 +173,16 @@ def test_a_loss_on_the_cpu_is_kept_as_a_number(tmp_path: Path):
     assert tensor.is_copy  # a CUDA graph writes every loss into the same memory
 
 
-NUMBERS = "import numpy as np\nfrom decimal import Decimal\n"
+NUMBERS = """
+import numpy as np
+from decimal import Decimal
+class Odd:
+    dtype, shape = "complex64", ()
+    def __float__(self): raise RuntimeError("no conversion")
+class OnGpu:
+    device, shape = "cuda:0", (3,)
+    def clone(self): return self
+"""
 TENSOR = """
 class Tensor:
     shape, dtype = (), "torch.int64"
@@ -231,6 +240,7 @@ def test_a_tensor_is_the_work_of_a_step_and_is_not_waited_for(
         ("np.array(['8'])", "an array of <U1"),
         ("np.ones(3)", "an array of shape [3]"),
         ("np.ones(0)", "an array of shape [0]"),
+        ("Odd()", "Odd object at"),
     ],
 )
 def test_a_work_that_is_none_is_refused_in_its_step(tmp_path: Path, work: str, says: str):
@@ -244,6 +254,20 @@ def test_a_work_that_is_none_is_refused_in_its_step(tmp_path: Path, work: str, s
     [failure] = found["failure"]
     assert failure["code"] == "work-invalid"
     assert says in str(failure["message"])
+    assert "span" not in found
+
+
+@pytest.mark.parametrize("loss", ["None", "'low'", "[1.0, 2.0]", "Odd()", "OnGpu()"])
+def test_a_loss_that_is_none_is_refused_and_ends_no_program(tmp_path: Path, loss: str):
+    text = f"""
+        for i in range(12):
+            with step() as s: s.loss({loss} if i == 3 else 1.0)
+        """
+    program(tmp_path, NUMBERS, text)
+    found = records(tmp_path)
+    [failure] = found["failure"]
+    assert failure["code"] == "step-returned-no-loss"
+    assert "give a number, or a tensor of one element" in str(failure["message"])
     assert "span" not in found
 
 
