@@ -48,6 +48,8 @@ OTHERS: Final = {
     "loopback one, and on several the one to the others",
     "GITHUB_ACTIONS, GITHUB_STEP_SUMMARY, GITHUB_WORKSPACE": "in a job of GitHub Actions: a "
     "summary and annotations are written there",
+    "TF_BUILD, TEAMCITY_VERSION": "in a job of Azure Pipelines or TeamCity: what is printed has "
+    "no commands of its runner, as in one of GitHub Actions",
     "GITHUB_REPOSITORY, GITHUB_TOKEN, GITHUB_API_URL": "where `--dlperf-sink=issue` writes "
     "issues, and by which token; a secret",
     "MLFLOW_EXPERIMENT_NAME, MLFLOW_EXPERIMENT_ID, WANDB_PROJECT": "experiment and project of "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +35,8 @@ def json_text(values: Any) -> str:
     JSON's own escapes are exact; those of ``shown`` would make other strings of it, or none.
     """
     text = json.dumps(values, indent=1, sort_keys=True, allow_nan=False)
-    return text.replace("\x7f", r"\u007f").replace("##[", r"##\u005b")
+    text = text.replace("\x7f", r"\u007f")
+    return re.sub(r"(##\w{0,32})\[", r"\1\\u005b", text)
 
 
 @contextmanager

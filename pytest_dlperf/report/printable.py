@@ -12,8 +12,11 @@ from typing import Final
 _STEERS: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
-#: How GitHub's runner knows a command: one form begins a line, the other stands anywhere in it.
-_COMMAND: Final = re.compile(r"^(\s*):(?=:)|##(?=\[)", re.MULTILINE)
+#: How a CI's runner knows a command: GitHub's begin a line (``::error::``); ``##[error]``, Azure
+#: Pipelines' ``##vso[...]`` and TeamCity's ``##teamcity[...]`` stand anywhere in it.
+_COMMAND: Final = re.compile(r"^(\s*):(?=:)|##(?=\w{0,32}\[)", re.MULTILINE)
+#: A job of GitHub Actions, of Azure Pipelines and of TeamCity has these variables.
+_RUNNERS: Final = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 
 #: Unicode's categories of marks that stand on the character before, and of joiners.
 _WITHOUT_WIDTH: Final = frozenset({"Mn", "Me", "Cf"})
@@ -30,7 +33,7 @@ def one_line(text: str) -> str:
 
 
 def without_commands(text: str) -> str:
-    """Return ``text`` with nothing that GitHub's runner would take for a workflow command.
+    """Return ``text`` with nothing that a CI's runner would take for a command.
 
     ``::error::`` becomes ``: :error::``, and ``##[error]`` becomes ``## [error]``.
     """
@@ -38,12 +41,12 @@ def without_commands(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Return ``text`` as it may be printed: nothing steers a terminal, or GitHub's runner.
+    """Return ``text`` as it may be printed: nothing steers a terminal, or the runner of a CI.
 
     Commands are made harmless in every job, also where nothing is reported.
     """
     text = printable(text)
-    return without_commands(text) if os.environ.get("GITHUB_ACTIONS") == "true" else text
+    return without_commands(text) if any(map(os.environ.get, _RUNNERS)) else text
 
 
 def columns(text: str) -> int:

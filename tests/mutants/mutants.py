@@ -198,8 +198,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "JSON is left to what escapes the lines of a terminal",
-        r""".replace("##[", r"##\u005b")""",
-        "",
+        r"""re.sub(r"(##\w{0,32})\[", r"\1\\u005b", text)""",
+        "text",
         "tests/unit/cli/test_hostile_texts.py",
     ),
     Mutant(

@@ -20,6 +20,7 @@ from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.packages import PACKAGES
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.report import json_
 from pytest_dlperf.report.printable import shown
 from pytest_dlperf.store.baseline.file_format import to_bytes
 from tests.helpers.filled import filled
@@ -58,6 +59,7 @@ def hostile_outcomes(text: str) -> list[Outcome]:
         Outcome,
         text,
         time=TIME,
+        baseline_sessions=(filled(Session, text, time=TIME),),
         published=dict.fromkeys(("unit", "machine_class", "document", "table"), text)
         | {"throughput": 2.5},
     )
@@ -83,6 +85,8 @@ def test_results_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], text:
     results, other = tmp_path / f"{NAME}.json", tmp_path / "other.json"
     results.write_text(json.dumps(results_to_json(outcomes)))
     other.write_text(json.dumps(results_to_json(outcomes[:2])))
+    # Else every command would refuse them, and write none of their texts
+    assert len(json_.read(results)) == len(outcomes)
     for words in (
         ("judge", results, other),
         ("judge", other, results, "--strict"),
@@ -113,7 +117,7 @@ def test_json_has_the_texts_as_they_are(
 
 
 def test_json_of_any_characters_is_exact_and_needs_no_escape() -> None:
-    text = "".join(map(chr, range(0x3000))) + "\ud800##[a]###[b]\\##[::x\n::y"
+    text = "".join(map(chr, range(0x3000))) + "\ud800##[a]###[b]\\##[###c[##d[::x\n::y"
     made = json_text({text: [text, {"::": "::"}]})
     assert json.loads(made) == {text: [text, {"::": "::"}]}
     assert shown(made) == made

@@ -13,6 +13,7 @@ from pytest_dlperf.report.printable import (
     padded,
     printable,
     shortened,
+    shown,
     without_commands,
 )
 
@@ -37,11 +38,24 @@ def test_any_text_can_be_written_and_has_no_control_character(text: str) -> None
         ("::error::x", ": :error::x"),
         ("a\n \t::stop-commands::t", "a\n \t: :stop-commands::t"),
         ("a ##[error]b", "a ## [error]b"),
+        ("a ##vso[task.setvariable variable=b]c", "a ## vso[task.setvariable variable=b]c"),
+        ("###teamcity[a] ## b[c]", "### teamcity[a] ## b[c]"),
         ("test.py::test_a and a::b", "test.py::test_a and a::b"),
     ],
 )
 def test_a_workflow_command_is_made_harmless(text: str, harmless: str) -> None:
     assert without_commands(text) == harmless
+
+
+@pytest.mark.parametrize("variable", ["", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"])
+def test_commands_are_made_harmless_where_a_runner_reads_them(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    for name in ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, "True")
+    assert shown("##vso[a]") == ("## vso[a]" if variable else "##vso[a]")
 
 
 def test_chinese_takes_two_columns_and_marks_none() -> None:
