@@ -74,23 +74,25 @@ def work_of_step(settings: MarkSettings, said: Any, rows: StepRows | None) -> An
     if settings.work is None:
         raise _unknown(settings.unit)
     if rows.rows is None:
-        raise WorkerFailure(
-            "work-unknown",
-            "a step's batches show no rows that can be counted: "
-            + (
-                f"none of their arrays is as long as a whole batch, {_batch(rows)}"
-                if rows.batches
-                else "they did not come from the loader that the trainer named"
-            )
-            + ". Say the work of a step to the callback, as a number or as a function of the "
-            "batch: StepCallback(work=lambda batch: ...)",
-        )
+        raise WorkerFailure("work-unknown", _uncounted(rows))
     # A loader's batch is that of all replicas that the process has a part of
     return said_work(rows.rows / max(1.0, settings.devices_per_process / settings.split))
 
 
-def _batch(rows: StepRows) -> int:
-    return rows.whole_rows // max(1, rows.whole_batches)
+def _uncounted(rows: StepRows) -> str:
+    if not rows.batches:
+        return (
+            "a step's batches did not come from the loader that the trainer named. Where it "
+            "resumes within an epoch, let it begin that epoch again (ignore_data_skip=True of "
+            "Hugging Face's Trainer), or say the work of a step as a number: "
+            "StepCallback(work=...)"
+        )
+    whole = rows.whole_rows // max(1, rows.whole_batches)
+    return (
+        "a step's batches show no rows that can be counted: none of their arrays is as long as a "
+        f"whole batch, {whole}. Say the work of a step to the callback, as a number or as a "
+        "function of the batch: StepCallback(work=lambda batch: ...)"
+    )
 
 
 def _in_words(rows: StepRows) -> str:
