@@ -242,6 +242,54 @@ def test_calls_are_seen_in_two_iterations_and_left_alone_afterwards():
     assert jax._src.pjit._pjit_call_impl_python.__qualname__ == "_pjit_call_impl_python"
 
 
+def test_later_calls_take_the_shortcut_that_they_would_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Each call took JAX's way through Python, 0.1 ms in place of 8 us."""
+    weights, x = jnp.ones((4, 5)), jnp.ones((3, 4))
+    train = jax.jit(lambda weights, x: (weights * 0.5, (x @ weights).sum()))
+    seen = watch.Watch(lambda: weights)
+    with seen.first():
+        train(weights, x)
+    with seen.second():
+        train(weights, x)
+    compiled = xla_compiles.sample().programs
+    train(weights, x)
+    run, calls = jax._src.pjit._pjit_call_impl_python, []
+
+    def counted(*args: Any, **parameters: Any) -> Any:
+        calls.append(args)
+        return run(*args, **parameters)
+
+    monkeypatch.setattr(jax._src.pjit, "_pjit_call_impl_python", counted)
+    train(weights, x)
+    assert calls == []
+    assert xla_compiles.sample().programs == compiled
+
+
+def test_inputs_of_another_shape_are_seen_in_later_iterations_and_evaluations_are_not():
+    weights = jnp.ones((4, 5))
+    given: list[Any] = []
+    seen = watch.Watch(lambda: weights, given.append)
+    train = jax.jit(lambda weights, x: (weights * 0.5, (x @ weights).sum()))
+    evaluate = jax.jit(lambda weights, x: (x @ weights).sum())
+    try:
+        with seen.first():
+            train(weights, jnp.ones((3, 4)))
+        with seen.second():
+            train(weights, jnp.ones((3, 4)))
+        assert given == [[[3, 4]]]
+        for _ in range(3):
+            train(weights, jnp.ones((3, 4)))
+            evaluate(weights, jnp.ones((2, 4)))
+        assert given == [[[3, 4]]]
+        train(weights, jnp.ones((2, 4)))
+        assert given[1:] == [[[2, 4]]]
+        assert seen.work.flops == {"float32": 2 * 3 * 4 * 5}
+    finally:
+        seen._restore()
+
+
 def test_labels_with_the_shape_of_a_parameter_are_inputs():
     weights, bias = jnp.ones((4, 5)), jnp.ones(3)
     seen = watch.Watch(lambda: [weights, bias])
@@ -251,8 +299,11 @@ def test_labels_with_the_shape_of_a_parameter_are_inputs():
     assert seen.shapes == [[3, 4], [3]]
 
 
-def test_a_jax_that_calls_in_another_way_is_not_watched(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr(jax._src.pjit, "_get_fastpath_data")
+@pytest.mark.parametrize("name", ["_get_fastpath_data", "_cpp_pjit_cache_fun_only"])
+def test_a_jax_that_calls_in_another_way_is_not_watched(
+    monkeypatch: pytest.MonkeyPatch, name: str
+):
+    monkeypatch.delattr(jax._src.pjit, name)
     seen = watch.Watch(list)
     assert "a way that is not known here" in seen.unwatched
     with seen.first(), seen.second():

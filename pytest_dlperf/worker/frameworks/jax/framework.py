@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from pytest_dlperf.core.wire_records import (
 )
 from pytest_dlperf.worker import xla_compiles
 from pytest_dlperf.worker.arguments import Arguments
+from pytest_dlperf.worker.batch_rows import BatchRows, Shaped
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
@@ -139,13 +140,18 @@ class Jax:
             device=self._local[0],
             dtype=jnp.float16 if arguments.precision == "pure_fp16" else jnp.float32,
         )
-        self._watch = watch.Watch(self._parameters)
+        self._rows = BatchRows(self.job.batch_size_per_device, self.job.batch_dimension)
+        self._watch = watch.Watch(self._parameters, self._expect_rows)
         self._reduction = devices.Reduction()
         self._settled = devices.Settled(on_gpu=self._on_gpu)
         self._peak = PeakWithoutCanary(self._peaks)
 
     def _parameters(self) -> Any:
         return [] if self.job.declared is None else self.job.declared()
+
+    def _expect_rows(self, shapes: Sequence[Sequence[int]]) -> None:
+        rows = self._rows.of([Shaped(shape) for shape in shapes])
+        self.job.feed.rows.expect(rows, self._rows.whole, "a compiled function's input")
 
     def facts(self) -> FrameworkRecord:
         """Return versions, device and arithmetic defaults."""
