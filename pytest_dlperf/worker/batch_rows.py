@@ -120,7 +120,8 @@ class BatchRows:
             shown = self._shown(batch, ())
             self._spots = shown.arrays or shown.samples or shown.doubtful
         sizes = {_size(batch, spot, self._dimension) for spot in self._spots}
-        fitting = {size for size in sizes if size is not None and size <= self.whole}
+        # A dimension without one size, as of a compiler's trace, is -1
+        fitting = {size for size in sizes if size is not None and 0 <= size <= self.whole}
         # An array may be left out of a batch, but no sequence of its samples is
         is_known = None not in sizes or self._spots[0].is_array
         return fitting.pop() if is_known and len(fitting) == 1 else None

@@ -40,3 +40,16 @@ def test_an_evaluation_between_and_parts_after_a_whole_batch_are_no_smaller_batc
     model.train()(torch.ones(8, 2))
     model(torch.ones(3, 2))
     seen.end()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_a_model_that_takes_no_hook_and_inputs_without_a_shape_end_nothing():
+    model = torch.nn.Linear(2, 1)
+    scripted, first = torch.jit.script(model), first_call()
+    with first:
+        scripted(torch.ones(8, 2))
+    assert not follow_rows(first, BatchRows(8), RowsOfIteration())
+    seen = followed(model, rows=8)
+    model(torch.nested.nested_tensor([torch.ones(3, 2)] * 8))
+    seen.end()

@@ -108,6 +108,8 @@ def test_rows_in_another_dimension():
         ([(array(1, 300), array(1, 300))], [None]),
         # Larger than what the case says
         ([array(8, 3), array(16, 3)], [8, None]),
+        # A dimension without one size
+        ([array(8, 3), array(-1, 3)], [8, None]),
         # Its arrays disagree
         ([(array(8, 3), array(8)), (array(4, 3), array(2))], [8, None]),
         # Built in another way

@@ -25,7 +25,10 @@ def follow_rows(first: FirstCall, counted: BatchRows, rows: RowsOfIteration) -> 
     if compiles() and not _is_compiled_inside(layer):
         return False
     hook = _RowsHook(counted, rows, is_training=layer.training)
-    layer.register_forward_pre_hook(hook, with_kwargs=True)
+    try:
+        layer.register_forward_pre_hook(hook, with_kwargs=True)
+    except RuntimeError:
+        return False  # a model of TorchScript takes no hooks
     return True
 
 
@@ -54,8 +57,11 @@ class _RowsHook:
         if layer.training == self._is_training and not self._rows.called:
             self._rows.called = True
             counted = self._counted
-            shapes = shapes_in([*args, *kwargs.values()], torch.Tensor)
-            self._rows.expect(counted.of(_shaped(shapes)), counted.whole, "the model's input")
+            try:
+                rows = counted.of(_shaped(shapes_in([*args, *kwargs.values()], torch.Tensor)))
+            except RuntimeError:
+                rows = None  # of a nested tensor, which has no shape
+            self._rows.expect(rows, counted.whole, "the model's input")
 
     def __deepcopy__(self, memo: object) -> Callable[..., None]:
         return _nothing
