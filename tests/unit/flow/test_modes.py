@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,9 @@ from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.pipeline import Mode, measured_by
 
 MEASUREMENT: Any = object()
-BENCH: Any = SimpleNamespace(folder=Path("/work"))
+BENCH: Any = SimpleNamespace(
+    folder=Path("/work"), watcher=SimpleNamespace(place=lambda: "run 1 was at iteration 7")
+)
 [CASE] = expand(suite="net", workload="m:build", batch_size_per_device=1, layout="1n1c")
 
 
@@ -38,7 +41,17 @@ class _Fails(Mode):
         raise self._error
 
 
-@pytest.mark.parametrize("error", [CaseError("the channel broke"), OSError("bad descriptor")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        CaseError("the channel broke"),
+        OSError(errno.EBADF, "bad descriptor"),
+        # Of somebody's alarm
+        TimeoutError("too late"),
+        ZeroDivisionError("division by zero"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
 def test_an_error_as_the_host_is_given_back_keeps_the_measurement(error: Exception):
     found = measured_by(_Fails(error, is_measured=True), CASE, BENCH)
     assert found.judgement.verdict is Verdict.ERROR
@@ -71,7 +84,11 @@ def test_lists_of_packages_that_cannot_be_read_lose_no_verdict(monkeypatch: pyte
     bench: Any = SimpleNamespace(
         folder=Path("/work"),
         hosts=SimpleNamespace(environment=lambda *_: here),
-        stored=SimpleNamespace(published_value=lambda _: {}, package_changes=broken),
+        stored=SimpleNamespace(
+            published_value=lambda _: {},
+            package_changes=broken,
+            with_folder=lambda judgement: judgement,
+        ),
     )
     monkeypatch.setattr(pipeline, "mode_of", lambda bench, _: Measures(bench))
     outcome = pipeline.run_case(CASE, bench, workload_folder="")
