@@ -131,6 +131,31 @@ def test_a_slowdown_is_waived_by_xfail_but_not_in_strict_mode(suite: Suite):
         assert outcome["failed"] == bool(strict)
 
 
+def test_what_a_test_waives_after_a_verdict_that_passed_stays_waived_in_strict_mode(suite: Suite):
+    suite.write(
+        f"""{HEAD}
+@case("mark")
+@pytest.mark.xfail(reason="bug 3")
+def test_mark(dlperf):
+    dlperf.run()
+    assert 1 == 2
+
+
+@case("call")
+def test_call(dlperf):
+    dlperf.run()
+    pytest.xfail("bug 4")
+"""
+    )
+    assert suite.run("--update-baselines").ret == 0
+    result, outcomes = suite.outcomes("--dlperf-strict", "--junitxml=j.xml")
+    assert result.ret == 0
+    assert result.parseoutcomes() == {"xfailed": 2}
+    assert {o["judgement"]["verdict"] for o in outcomes.values()} == {"passed"}
+    waived = ElementTree.parse(suite.path / "j.xml").iter("skipped")
+    assert [one.get("type") for one in waived] == ["pytest.xfail", "pytest.xfail"]
+
+
 def test_a_projects_own_alarm_is_an_error_that_names_it(suite: Suite):
     suite.write(
         f"""{HEAD}

@@ -89,12 +89,12 @@ def _last_line(report: pytest.TestReport) -> str:
 def put_outcome(report: pytest.TestReport, outcome: Outcome, *, strict: bool = False) -> Outcome:
     """Put ``outcome`` onto the report of its test, with the verdict's place in JUnit; return it.
 
-    The mark xfail waives a failure, but not under ``strict``.
+    xfail waives a failed outcome, but not under ``strict``.
     """
     if hasattr(report, "wasxfail"):
         if report.skipped and not strict:
             outcome = replace(outcome, failed=False)
-        elif report.skipped or (report.passed and standing(outcome) is not Standing.PASSED):
+        elif outcome.failed or (report.passed and standing(outcome) is not Standing.PASSED):
             del report.wasxfail
     setattr(report, ATTRIBUTE, outcome_to_json(outcome))
     report.user_properties = [*without_ours(report.user_properties), *properties(outcome)]
