@@ -176,7 +176,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Under --dlperf-strict, fail the file of perf tests that is skipped as a whole."""
+    """Under --dlperf-strict, fail a file or folder of perf tests that is skipped as a whole."""
     report = yield
     if report.skipped and collector.config.option.dlperf_strict:
         from pytest_dlperf.session import no_case

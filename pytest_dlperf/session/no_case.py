@@ -6,8 +6,8 @@ pytest makes cases of functions, and of methods of plain classes. It asks nobody
 
 from __future__ import annotations
 
+import ast
 import inspect
-import re
 import unittest
 from collections.abc import Iterable
 from pathlib import Path
@@ -36,24 +36,41 @@ def function_refused(function: Any, fixtures: Iterable[str]) -> str:
 
 
 def refuse_skipped(collector: pytest.Collector, report: pytest.CollectReport) -> None:
-    """Fail ``report`` if the skipped file of ``collector`` names our fixture.
+    """Fail ``report`` if a file or a folder is skipped as a whole, and has perf tests.
 
-    What it declares is not known, as it was not read to its end: its cases would be missing
-    without a word.
+    What they declare is not known, as they were not read to their end: their cases would be
+    missing without a word.
     """
-    if not isinstance(collector, pytest.File) or not _names_us(collector.path):
+    if isinstance(collector, pytest.File):
+        what, files = "file", [collector.path]
+    elif isinstance(collector, pytest.Directory):  # its conftest.py says so
+        what, files = "folder", sorted(collector.path.rglob("*.py"))
+    else:
+        return
+    with_perf_tests = next(filter(_has_perf_tests, files), None)
+    if with_perf_tests is None:
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+    owner = "" if what == "file" else f"{with_perf_tests.relative_to(collector.path)} "
     report.outcome = "failed"
     report.longrepr = (
-        f"{collector.nodeid}: the file is skipped as a whole ({reason}), and has tests marked "
-        "dlperf, which --dlperf-strict does not let go missing; skip each test instead, and leave "
-        "--dlperf-strict out, or deselect the file (--ignore=...)"
+        f"{collector.nodeid}: the {what} is skipped as a whole ({reason}), and {owner}has tests "
+        "marked dlperf, which --dlperf-strict does not let go missing; skip each test instead, "
+        f"and leave --dlperf-strict out, or deselect the {what} (--ignore=...)"
     )
 
 
-def _names_us(path: Path) -> bool:
-    return re.search(rb"\bdlperf\b", path.read_bytes()) is not None
+def _has_perf_tests(path: Path) -> bool:
+    """Return whether a Python file has the marker, or a function that takes our fixture."""
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    except (SyntaxError, ValueError):  # pytest cannot read tests there either
+        return False
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == NAME)
+        or (isinstance(node, ast.arg) and node.arg == NAME)
+        for node in nodes
+    )
 
 
 def report(session: pytest.Session) -> None:

@@ -197,13 +197,38 @@ def test_the_end_of_the_session_by_a_test_is_no_success(suite: Suite):
     assert outcome["judgement"]["verdict"] == "not-run"
 
 
+SKIPPED = "import pytest\npytest.importorskip('no_such_module')\n"
+
+
 def test_a_file_that_is_skipped_as_a_whole_fails_in_strict_mode_alone(suite: Suite):
-    suite.write(f"import pytest\npytest.importorskip('no_such_module')\n{HEAD}\n")
+    suite.write(f"{SKIPPED}{HEAD}\n")
     suite.write_file("test_other.py", "def test_other():\n    pass\n")
     assert suite.run().ret == 0
     result = suite.run("--dlperf-strict")
     assert result.ret == 2
     result.stdout.fnmatch_lines(["*test_net.py: the file is skipped as a whole*"])
+
+
+def test_a_folder_that_its_conftest_skips_fails_in_strict_mode_alone(suite: Suite):
+    (suite.path / "test_net.py").unlink()
+    (suite.path / "perf/deep").mkdir(parents=True)
+    suite.write_file("perf/conftest.py", SKIPPED)
+    suite.write(f"{HEAD}\n@case('net')\ndef test_net(dlperf):\n    pass\n", "perf/deep/test_net")
+    suite.write_file("test_other.py", "def test_other():\n    pass\n")
+    assert suite.run().ret == 0
+    result = suite.run("--dlperf-strict")
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(
+        ["perf: the folder is skipped as a whole (*), and deep/test_net.py has tests marked*"]
+    )
+
+
+def test_a_skipped_file_without_a_perf_test_is_pytests_own_affair(suite: Suite):
+    suite.write(f"{SKIPPED}# pytest-dlperf cannot run this\nNAME = 'dlperf'\n")
+    suite.write_file("test_other.py", "def test_other():\n    pass\n")
+    result = suite.run("--dlperf-strict")
+    assert result.ret == 0
+    assert result.parseoutcomes() == {"passed": 1, "skipped": 1}
 
 
 def test_subtests_are_of_one_case(suite: Suite):
