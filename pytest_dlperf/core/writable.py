@@ -76,7 +76,9 @@ def message_of(error: BaseException) -> str:
     """Return the message of ``error``, or that it cannot be printed."""
     try:
         return writable(str(error))
-    except Exception as unprintable:  # noqa: BLE001  # of a stranger's __str__
+    except KeyboardInterrupt:
+        raise
+    except BaseException as unprintable:  # noqa: BLE001  # of a stranger's __str__
         return f"(its message cannot be printed: {type(unprintable).__name__})"
 
 
@@ -89,7 +91,9 @@ def traceback_words(error: BaseException) -> str:
     """Return the traceback of ``error``, without the middle of a very long one."""
     try:
         text = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001  # of a stranger's attributes
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001  # of a stranger's attributes
         lines = ["Traceback (most recent call last):\n", *traceback.format_tb(error.__traceback__)]
         text = "".join([*lines, error_words(error)])
     lines = writable(text).splitlines()
@@ -100,7 +104,7 @@ def traceback_words(error: BaseException) -> str:
     return "\n".join(lines)
 
 
-def unforeseen(error: Exception) -> str:
+def unforeseen(error: BaseException) -> str:
     """Return the reason of a case that an ``error`` ended which nobody raised for the user."""
     return (
         f"an error that was not foreseen: {shortened(error_words(error))}; unless its traceback "

@@ -58,12 +58,18 @@ def within_budget(cases: Sequence[InRounds], bench: Bench, budget: Budget) -> li
     return found
 
 
-def run_rounds(cases: Sequence[InRounds], bench: Bench, *, most_failures: int = 0) -> None:
+def run_rounds(
+    cases: Sequence[InRounds],
+    bench: Bench,
+    *,
+    most_failures: int = 0,
+    ends_session: tuple[type[BaseException], ...] = (KeyboardInterrupt,),
+) -> None:
     """Launch the runs of the first look of ``cases`` in rounds, less the last run of each.
 
     The session's processes share them. Why a run failed is kept with the runs; after
     ``most_failures`` failed cases (0: any number) no more are launched. What keeps a case from
-    running is left to its test.
+    running is left to its test. Any exception is its case's, but those of ``ends_session``.
     """
     failures = 0
     failed_parents: set[str] = set()
@@ -72,7 +78,7 @@ def run_rounds(cases: Sequence[InRounds], bench: Bench, *, most_failures: int = 
     while looks := {one: look for one, look in looks.items() if look > number}:
         for one, look in list(looks.items()):
             try:
-                with _noting_unforeseen(one.case, bench):
+                with _noting_unforeseen(one.case, bench, ends_session):
                     _run(one, number, look, bench, failed_parents)
             except (DlperfError, OSError):
                 del looks[one]
@@ -123,11 +129,15 @@ def _noting_failure(case: Case, bench: Bench) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _noting_unforeseen(case: Case, bench: Bench) -> Iterator[None]:
+def _noting_unforeseen(
+    case: Case, bench: Bench, ends_session: tuple[type[BaseException], ...]
+) -> Iterator[None]:
     """Keep an error that was not foreseen as the failure of ``case``: the others go on."""
     try:
         yield
     except (DlperfError, OSError):
         raise
-    except Exception as error:  # noqa: BLE001  # any: it ends this case, and no other one
+    except BaseException as error:  # any: it ends this case, and no other one
+        if isinstance(error, ends_session):
+            raise
         bench.runs.fail(case, unforeseen(error))

@@ -116,7 +116,8 @@ class Rounds:
         now = inherited()
         with_parents = (c for one in cases for c in (one.case, one.case.parent()) if c)
         self._inherited = {case.id: now for case in with_parents}
-        run_rounds(cases, bench, most_failures=most_failures)
+        ends_session = (KeyboardInterrupt, pytest.exit.Exception)
+        run_rounds(cases, bench, most_failures=most_failures, ends_session=ends_session)
 
     def forget_changed(self, case: Case, bench: Bench, item: pytest.Item) -> None:
         """Forget runs of ``case`` that do not count in its test, which then measures all.

@@ -73,6 +73,51 @@ def test_each_ends_its_own_case(suite: Suite):
     assert (junit.get("tests"), junit.get("failures"), junit.get("errors")) == ("5", "4", "0")
 
 
+ENDED = {
+    4: "CancelledError",
+    8: "OfAStranger: stop",
+    16: "Exits: (its message cannot be printed: SystemExit)",
+    32: "CancelledError: late",
+}
+#: No ``Exception``s: in rounds, in the test, and as the words of one are made.
+ENDINGS = """
+import asyncio
+from pytest_dlperf.flow import runner
+from pytest_dlperf.session.perf_session import PerfSession
+from faults import planted
+
+class OfAStranger(BaseException):
+    pass
+
+class Exits(ValueError):
+    def __str__(self):
+        raise SystemExit("in __str__")
+
+planted(runner, "summarise", asyncio.CancelledError(), 4)
+planted(runner, "summarise", OfAStranger("stop"), 8)
+planted(runner, "summarise", Exits(), 16)
+planted(PerfSession, "_with_common_shift", asyncio.CancelledError("late"), 32, position=1)
+"""
+
+
+def test_an_exception_that_is_no_exception_ends_its_own_case(suite: Suite):
+    """The session goes on in rounds and in tests, and each case has one outcome."""
+    suite.write(TESTS)
+    suite.write_file("faults.py", FAULTS.partition("\nclass ")[0])
+    suite.write_file("endings.py", ENDINGS)
+    result, outcomes = suite.outcomes("-p", "endings", "--junitxml=j.xml")
+    assert result.ret == 1
+    by_batch = {one["case"]["batch_size_per_device"]: one for one in outcomes.values()}
+    verdicts = {batch: one["judgement"]["verdict"] for batch, one in by_batch.items()}
+    assert verdicts.pop(64) == "no-baseline"
+    assert verdicts == dict.fromkeys(ENDED, "error")
+    for batch, words in ENDED.items():
+        assert by_batch[batch]["failed"]
+        assert words in by_batch[batch]["judgement"]["reason"]
+    [junit] = ElementTree.parse(suite.path / "j.xml").getroot()
+    assert (junit.get("tests"), junit.get("failures"), junit.get("errors")) == ("5", "4", "0")
+
+
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
