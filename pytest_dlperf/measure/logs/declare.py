@@ -58,6 +58,8 @@ class LogRecord:
     skipped_in_all: int | None = None
     #: A number made of the words that say that one update was skipped.
     skip_word: int | None = None
+    #: 1 if words say that a loss is lost which has a name of its own, such as that of a part.
+    other_loss_lost: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,6 +203,7 @@ WHOLE_FIELDS: Final = frozenset(
         "aside",
         "skipped_in_all",
         "skip_word",
+        "other_loss_lost",
     }
 )
 Step = Field | re.Pattern[bytes]

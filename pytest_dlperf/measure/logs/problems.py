@@ -270,6 +270,7 @@ def _how(account: Account) -> str:
     words = [
         *([f"{_count_of(skipped)} skipped"] if skipped else []),
         *([f"{_count_of(lost)} with a loss or gradients that are not finite"] if lost else []),
+        *([f"{_count_of(account.zero)} with a loss of 0"] if account.zero else []),
     ]
     return ", ".join(words)
 

@@ -265,7 +265,8 @@ class Timeline:
     def _is_of_words(self, record: LogRecord, rank: int | None) -> bool:
         """Take in words of iterations that trained nothing; return whether they are all it has."""
         has_skips = record.skip_word is not None or record.skipped_in_all is not None
-        if not has_skips and (record.step >= 0 or record.not_finite is None):
+        has_losses = record.not_finite is not None or record.other_loss_lost is not None
+        if not has_skips and (record.step >= 0 or not has_losses):
             return False
         if self.ranks.is_counted(rank):
             self.untrained.hear(record)

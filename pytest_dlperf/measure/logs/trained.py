@@ -42,8 +42,11 @@ _OF_SKIPS: Final = (b"verflow", b"OVERFLOW", b"on-f", b"not run", b"kipp")
 #: Why an update is skipped, and that it is.
 _REASON: Final = rb"(?:overflow|\bnans?\b|\binf(?:inite|inity)?\b|(?:non|not)[- ]?finite)"
 _SKIPPED: Final = (
-    rb"(?:\b(?<!of )(?:skip|ignor)[a-z]{0,5} (?:this |the |current ){0,2}"
+    rb"(?:\b(?<!of )(?:(?<!\b0 )|(?<=rank 0 ))(?<!\bno )"
+    rb"(?:skip|ignor)[a-z]{0,5} (?:this |the |current ){0,2}"
     rb"(?:step|update|updating|batch|iter|backward|grad|optim)"
+    # A count or a setting, which says of none
+    rb"(?![a-z]{0,12}['\"]?\s{0,4}[:=]\s{0,4}(?:0(?![.\d])|(?:off|disabled|none|no|false)\b))"
     rb"|\b(?:step|update|batch|iteration) (?:\d{1,15} )?(?:is |was )?skipped)"
 )
 #: One line for each skipped update, in words of many programs: DeepSpeed's "OVERFLOW! Rank 0
@@ -65,9 +68,17 @@ _SKIPPED_IN_ALL: Final = re.compile(rb"\bstep=\d{1,15}, skipped=(\d{1,15}), lr="
 _LOST_LOSS: Final = re.compile(
     rb"[Ll]oss['\"]?\s{0,4}(?:[:=]|is)?\s{0,4}['\"]?(?:tensor\()?[+-]?(?:nan|NaN)\b"
 )
+#: What precedes the word of a loss with a name of its own: ``aux_loss``, ``kl loss``.
+_OTHER_LOSS: Final = re.compile(
+    rb"(?i)(?<![a-z])(?:[\w.]{0,64}[_/](?<!train_)(?<!training_)(?<!total_)(?<!lm_)(?<!train/)"
+    rb"(?<!training/)(?<!mean_)(?<!avg_)(?<!average_)(?<!step_)(?<!batch_)(?<!iter_)"
+    rb"(?<!model_)(?<!running_)(?<!global_)(?<!current_)(?<!last_)"
+    rb"|(?:aux(?:iliary)?|reg(?:ulari[sz]ation)?|kl|(?:load[ -])?balanc(?:e|ing)|router|z)[ -])$"
+)
 _NOT_OF_TRAINING: Final = re.compile(
     rb"(?i)(?<![a-z])(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|dev)(?![a-z])"
 )
+_NAME_LENGTH: Final = 64
 
 
 def with_words(fmt: Format) -> Format:
@@ -103,9 +114,13 @@ def _with_skip(line: bytes, record: LogRecord | None) -> LogRecord | None:
 
 
 def _with_lost_loss(line: bytes, record: LogRecord | None) -> LogRecord | None:
-    if _LOST_LOSS.search(line) is None or _NOT_OF_TRAINING.search(line):
+    losses = list(_LOST_LOSS.finditer(line))
+    if not losses or _NOT_OF_TRAINING.search(line):
         return record
     if record is None or record.step < 0:
+        begins = (line[max(0, match.start() - _NAME_LENGTH) : match.start()] for match in losses)
+        if all(_OTHER_LOSS.search(begin) for begin in begins):
+            return replace(record or LogRecord(step=-1), other_loss_lost=1)
         return replace(record or LogRecord(step=-1), not_finite=1)
     # As gradients: a later line of the format may have no loss to show that it came back.
     return replace(record, grad_norm=math.inf)
@@ -168,13 +183,15 @@ class Account:
     #: Of them, those whose update was skipped, and those whose loss or gradients were lost.
     skipped: float
     not_finite: float
+    #: All of them, if each print has a loss of 0 that no training comes to.
+    zero: float = 0.0
     #: The last iteration before them that has a loss, if prints had one and these have none.
     loss_until: int | None
 
     @property
     def lost(self) -> float:
         """How many trained nothing; a skipped update and its gradients are one iteration."""
-        return max(self.skipped, self.not_finite)
+        return max(self.skipped, self.not_finite, self.zero)
 
 
 #: Prints whose loss or gradients are lost count as one iteration each if they are no more than
@@ -202,6 +219,8 @@ class Untrained:
             Stretches(),
         )
         self._printed_lost, self._losses = Stretches(), Stretches()
+        #: Losses of exactly 0 that no training comes to.
+        self._zeros = Stretches()
         #: Words since the last print, and those of the print before.
         self._words: Counter[int] = Counter()
         self._words_before: set[int] = set()
@@ -212,7 +231,7 @@ class Untrained:
         self._new_in_all: int | None = None
         #: Words of a lost loss: since the last print, at which iteration the latest came, and how
         #: many iterations after the one before.
-        self._lost_word = False
+        self._lost_word = self._other_lost_word = False
         self._lost_word_at: int | None = None
         self._lost_word_gap = 0
         #: Losses so far, the last iteration that has one, and the longest stretch between two.
@@ -220,13 +239,16 @@ class Untrained:
         self._loss_at = 0
         self._loss_gap = 0
         self._last_loss = math.nan
+        self._last_loss_at = 0
+        self._is_at_zero = False
         self._sampled_at = 0
         self._step: int | None = None
 
     @property
     def has_words(self) -> bool:
         """Whether words since the last print wait for the next one."""
-        return bool(self._words or self._new_in_all is not None or self._lost_word)
+        lost = self._lost_word or self._other_lost_word
+        return bool(self._words or self._new_in_all is not None or lost)
 
     def hear(self, record: LogRecord) -> None:
         """Take in words between two prints."""
@@ -236,6 +258,8 @@ class Untrained:
             self._new_in_all = max(record.skipped_in_all, self._new_in_all or 0)
         if record.step < 0 and record.not_finite:
             self._lost_word = True
+        if record.other_loss_lost:
+            self._other_lost_word = True
 
     def begin_at(self, last: int) -> None:
         """Count from the first print of a resumed run, whose last iteration is ``last``."""
@@ -245,6 +269,7 @@ class Untrained:
             self._counted_skips,
             self._printed_lost,
             self._losses,
+            self._zeros,
         ):
             stretches.begin_at(last)
         if self._lost_word_at is not None:
@@ -255,6 +280,10 @@ class Untrained:
 
     def take(self, record: LogRecord, first: int, last: int) -> None:
         """Take in the print of iterations ``first`` to ``last``, and the words before it."""
+        own_loss = self._last_loss if self._format.bar else record.loss
+        if self._other_lost_word and (own_loss is None or not math.isfinite(own_loss)):
+            self._lost_word = True  # nothing shows that the training's own loss is there
+        self._other_lost_word = False
         explained = self._take_words(first, last)
         if self._format.counter == "stalls" and record.step == self._step:
             self._printed_skips.add(last, last, 1)
@@ -270,6 +299,7 @@ class Untrained:
             return
         if record.loss is not None:
             self._note_loss(last)
+            self._note_zero(record.loss, record.grad_norm, first, last)
         if _is_lost(record.loss) or (_is_lost(record.grad_norm) and not explained):
             self._losses.add(first, last, last - first + 1)
 
@@ -299,12 +329,30 @@ class Untrained:
                     stretches.add(int(first[row]), int(last[row]), float(columns[name][row]))
         for row in np.flatnonzero(np.isinf(losses) | (np.isinf(norms) & ~explained)):
             self._losses.add(int(first[row]), int(last[row]), float(last[row] - first[row] + 1))
+        known = np.flatnonzero(~np.isnan(losses))
+        for row in known if (losses == 0).any() else known[-1:]:
+            norm = None if np.isnan(norms[row]) else float(norms[row])
+            self._note_zero(float(losses[row]), norm, int(first[row]), int(last[row]))
         ends = last[~np.isnan(losses)]
         if len(ends):
             gaps = np.diff(ends, prepend=self._loss_at)
             self._loss_gap = max(self._loss_gap, int(gaps.max()))
             self._loss_count += len(ends)
             self._loss_at = int(ends[-1])
+
+    def _note_zero(self, loss: float, norm: float | None, first: int, last: int) -> None:
+        """Take in whether a loss is 0 without a gradient, or at once after a large one.
+
+        One that is learnt by heart comes to 0 by and by, or between two prints far apart.
+        """
+        if loss != 0:
+            self._last_loss, self._last_loss_at, self._is_at_zero = loss, last, False
+            return
+        if not self._is_at_zero:
+            is_large = math.isfinite(self._last_loss) and abs(self._last_loss) > _LARGE
+            self._is_at_zero = is_large and last - self._last_loss_at <= _SOON
+        if norm == 0 or (norm is None and self._is_at_zero):
+            self._zeros.add(first, last, last - first + 1)
 
     def account(self, first: float, last: float) -> Account:
         """Return what is known of the iterations ``first`` to ``last``."""
@@ -315,10 +363,12 @@ class Untrained:
         lost = prints if is_single or covered <= _FEW * iterations else covered
         enough = self._loss_count >= (_LOSSES_OF_BAR if self._format.bar else 1)
         vanished = enough and self._loss_at < first and iterations >= _LONGER * self._loss_gap
+        zero = self._zeros.within(first, last)[0]
         return Account(
             iterations=iterations,
             skipped=max(stretches.within(first, last)[0] for stretches in skips),
             not_finite=max(self._printed_lost.within(first, last)[0], min(lost, covered)),
+            zero=zero if zero >= iterations else 0.0,
             loss_until=self._loss_at if vanished else None,
         )
 
@@ -364,6 +414,9 @@ class Untrained:
 
 #: A loss that was printed as small as this may become 0 by training.
 _NEAR_ZERO: Final = 0.01
+#: A larger one does not become 0 within so many iterations.
+_LARGE: Final = 1.0
+_SOON: Final = 10
 
 
 def _is_lost(value: float | None) -> bool:

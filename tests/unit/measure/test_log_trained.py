@@ -317,6 +317,52 @@ def test_a_loss_that_vanishes_is_a_sign(tmp_path: Path):
     assert read(tmp_path, lines, range(ITERATIONS)).throughput
 
 
+ZERO = "lm loss: 0.000000E+00 |"
+NO_NORM = f"{ZERO} grad norm: 0.000 |"
+
+
+@pytest.mark.parametrize("zero", [ZERO, NO_NORM])
+@pytest.mark.parametrize("begin", [30, 45])
+def test_a_loss_of_0_that_no_training_comes_to_is_a_sign(tmp_path: Path, zero: str, begin: int):
+    def lines(i: int, lost_so_far: int, lost: bool) -> str:
+        line = megatron(i, 1.0)
+        return line.replace("lm loss: 7.399415E+00 |", zero) if lost else line
+
+    result = read(tmp_path, lines, range(begin, ITERATIONS))
+    assert result.throughput is None
+    assert "200 with a loss of 0" in problem(result, "not-trained")
+    # Not where some of the window has a loss.
+    assert read(tmp_path, lines, range(begin, ITERATIONS - 50)).throughput
+
+
+@pytest.mark.parametrize("norm", ["", " grad norm: 0.002 |"])
+def test_a_loss_that_comes_to_0_is_trained(tmp_path: Path, norm: str):
+    def lines(i: int, lost_so_far: int, lost: bool) -> str:
+        loss = max(0.0, 3.0 - 0.1 * i)
+        return megatron(i, 1.0).replace("lm loss: 7.399415E+00 |", f"lm loss: {loss:.1f} |{norm}")
+
+    assert read(tmp_path, lines, set()).throughput == pytest.approx(BATCH)
+
+
+@pytest.mark.parametrize("words", ["aux_loss: nan", "moe/reg_loss: nan", "kl loss = nan"])
+def test_another_loss_is_not_the_trainings_own(tmp_path: Path, words: str):
+    """But where the format reads no finite loss, nothing else shows that it trains."""
+
+    def lines(i: int, lost_so_far: int, lost: bool) -> str:
+        return f"{words}\n{megatron(i, 1.0)}"
+
+    assert read(tmp_path, lines, set()).throughput == pytest.approx(BATCH)
+
+    def own(i: int, lost_so_far: int, lost: bool) -> str:
+        return lines(i, 0, False).replace(words, "train_loss: nan")
+
+    def unread(i: int, lost_so_far: int, lost: bool) -> str:
+        return f"{words}\n{deepspeed(i, 1.0)}"
+
+    for lost in (own, unread):
+        assert problem(read(tmp_path, lost, set()), "not-trained")
+
+
 def test_a_loss_beside_a_bar_that_comes_seldom_has_not_vanished(tmp_path: Path):
     def lines(i: int, lost_so_far: int, lost: bool) -> str:
         return huggingface(i, 1.0).partition("\n{" if lost else "\0")[0]
@@ -386,6 +432,9 @@ def test_words_of_a_rank_that_is_not_counted_are_left_out(tmp_path: Path):
         "[INFO] Skipping step 3 of the preparation [INFO]",
         "number of skipped iterations: 0 | number of nan iterations: 0 |",
         "number of skipped steps: 0, number of inf gradients: 0",
+        "overflow checks: off; skip batches: 0",
+        "check nan: on, skip updates = False",
+        "inf gradients: none, 0 skipped steps",
         "Skipping the first 100 batches of a run that goes on, info: none",
     ],
 )
