@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -87,5 +88,8 @@ def test_the_disk_of_the_results_is_full(scene: Scene, small_disk: Path):
     assert result.status not in {0, 1}
     said = next(line for line in result.output.splitlines() if "results NOT written" in line)
     assert "No space left on device" in said
-    assert [path.name for path in small_disk.iterdir()] == ["taken"]
+    # What is there is whole, and says that the case had begun.
+    assert sorted(path.name for path in small_disk.iterdir()) == ["results.json", "taken"]
+    [begun] = json.loads((small_disk / "results.json").read_text("utf-8"))["outcomes"]
+    assert (begun["judgement"]["verdict"], begun["interrupted"]) == ("error", True)
     scene.row("the disk of the results file is full", said, "exit code 3", 0.0)

@@ -220,7 +220,7 @@ class Lab:
 
     def make_private(self, number: int, folder: Path) -> None:
         """Give a node an empty ``folder`` of its own in place of the shared one."""
-        self.check(number, "mount", "-t", "tmpfs", "tmpfs", str(folder))
+        self.check(number, "mount", "-t", "tmpfs", "-o", "mode=0700", "tmpfs", str(folder))
 
     def share_again(self, number: int, folder: Path) -> None:
         """Undo ``make_private``."""
