@@ -20,7 +20,8 @@ MASK: Final = "…"
 #: no AUTHOR, COMPASS, PATH or TOKENIZERS_PARALLELISM is one.
 SECRET_NAME: Final = re.compile(
     r"TOKEN(?!IZ)|SECRET|PASSW|PASSPHRASE|CREDENTIAL|KEY|WEBHOOK|DSN|COOKIE|AUTHORIZATION"
-    r"|(?:(?<!BY)(?<!COM)PASS|AUTH|(?<![A-Z])PAT|CREDS?|(?<!^)(?<!^OLD)PWD|^PWD(?=_))(?![A-Z])",
+    r"|CONN(?:ECTION)?_?STR(?:ING)?|(?:(?<!BY)(?<!COM)PASS|(?<![A-Z])(?:JWT|LICENSE|CONN)|AUTH"
+    r"|(?<![A-Z])PAT|CREDS?|(?<!^)(?<!^OLD)PWD|^PWD(?=_))(?![A-Z])",
     re.IGNORECASE,
 )
 #: Names of variables that say where a secret is kept.
@@ -29,7 +30,7 @@ _PLACE_NAME: Final = re.compile(r"_?(?:FILE|PATH|DIR|SOCK)$", re.IGNORECASE)
 _SECRET_OPTION: Final = re.compile(
     r"(?!(?:.*[-_.])?(?:pad|eos|bos|unk|mask|sep|cls|stop|start|end|image|audio|video|special)[-_.]?token)"
     r"(?:.*[-_.])?(?:(?:(?:db|database|user|admin|proxy|redis|mysql)[-_]?)pass"
-    r"|basic[-_]?auth|pass(?:word|wd|phrase)|pwd|secret|credentials?|cookie|pat|webhook|dsn|token"
+    r"|(?:basic[-_]?)?auth|jwt|connection[-_]?string|pass(?:word|wd|phrase)|pwd|secret|credentials?|cookie|pat|webhook|dsn|token"
     r"|(?:api|access|secret|private|auth|account|license|wandb|comet|hf|openai)[-_]?key"
     r"|(?:secret|api)[-_]?token)",
     re.IGNORECASE,
@@ -67,6 +68,13 @@ _AUTHORIZATION: Final = re.compile(
     r"(\bauthorization['\"]?\s{0,4}[:=]\s{0,4}b?['\"]?(?:bearer|basic|token)\s{1,4})[^\s'\"]{1,4096}",
     re.IGNORECASE,
 )
+#: A password among the parts of a connection string, which ``;`` ends or begins.
+_IN_CONNECTION: Final = re.compile(
+    r"((?<![\w.-])(?:password|passwd|pwd)\s{0,4}=\s{0,4})"
+    r"(?:'[^';\n]{1,1024}'|[^\s;'\"]{1,1024})(?=;)"
+    r"|((?<=;)\s{0,4}(?:password|passwd|pwd)\s{0,4}=\s{0,4})[^\s;'\"]{1,1024}",
+    re.IGNORECASE,
+)
 #: Variables whose values are in many texts, and that a secret may equal: the name of a user.
 _PUBLIC: Final = ("USER", "LOGNAME", "HOSTNAME", "HOME", "SHELL", "LANG", "PWD", "TMPDIR")
 
@@ -88,12 +96,14 @@ def secrets_of(environ: Mapping[str, str], words: Iterable[str] = ()) -> list[st
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:
-    """Return ``text`` without ``secrets``, and without those of URLs and of HTTP's header."""
+    """Return ``text`` without ``secrets``, and without those of URLs, connections and HTTP."""
     for secret in secrets:
         text = text.replace(secret, MASK)
     if "://" in text:
         text = USER_IN_URL.sub(f"{MASK}@", text)
         text = _PARAMETER_OF_URL.sub(rf"\1{MASK}", text)
+    if ";" in text:
+        text = _IN_CONNECTION.sub(lambda match: (match[1] or match[2]) + MASK, text)
     return _AUTHORIZATION.sub(rf"\1{MASK}", text)
 
 

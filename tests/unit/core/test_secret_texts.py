@@ -22,6 +22,8 @@ from pytest_dlperf.core.secret_texts import (
         "AWS_CREDENTIALS", "DLPERF_WEBHOOK", "SENTRY_DSN", "TORCH_PASS", "SSHPASS", "DB_PASS_OLD",
         "MYSQL_PWD", "mysql_pwd", "PWD_OF_DB", "GH_PAT", "PAT", "NCCL_AUTH", "BASICAUTH",
         "HTTP_AUTHORIZATION", "SESSION_COOKIE", "AZURE_CREDS",
+        "JWT", "USER_JWT", "LICENSE", "MLM_LICENSE", "DB_CONN", "CONNECTION_STRING",
+        "SQLCONNSTR_A",
     ],
 )  # fmt: skip
 def test_names_of_secrets(name: str):
@@ -33,6 +35,7 @@ def test_names_of_secrets(name: str):
     [
         "PATH", "PWD", "OLDPWD", "GIT_AUTHOR_NAME", "XAUTHORITY", "COMPASS_HOME", "BYPASS",
         "TOKENIZERS_PARALLELISM", "PATTERN", "PASSES", "USER", "HOME", "XLA_FLAGS",
+        "LICENSES", "CUDA_DEVICE_MAX_CONNECTIONS", "CONNECT",
     ],
 )  # fmt: skip
 def test_names_of_no_secret(name: str):
@@ -86,6 +89,7 @@ def test_a_secret_may_be_json(value: str):
         (["run", "--env=MYSQL_PWD=abcdef123"], ["abcdef123"]),
         (["sh", "-c", "export GH_PAT=abcdef123; python x.py"], ["abcdef123"]),
         (["--db-pass=abcdef123", "--basic-auth", "a:bcdef"], ["abcdef123", "a:bcdef"]),
+        (["--auth", "abcdef123"], ["abcdef123"]),
         (["--db=postgres://bob:abcdef123@host/x"], ["abcdef123"]),
     ],
     ids=str,
@@ -136,6 +140,11 @@ def test_words_of_a_training_are_no_secrets(words: list[str]):
         ("Authorization: Bearer abc.d", "Authorization: Bearer …"),
         ("{'authorization': b'Basic YTpi', 'x': 1}", "{'authorization': b'Basic …', 'x': 1}"),
         ("authorization: denied", "authorization: denied"),
+        ("to Server=h;Uid=bob;Pwd=ab/c;Db=x", "to Server=h;Uid=bob;Pwd=…;Db=x"),
+        ("to Password = 'a b'; Server=h", "to Password = …; Server=h"),
+        ("to Server=h; password=abc", "to Server=h; password=…"),
+        ("def f(password: str, pwd=None): x; y", "def f(password: str, pwd=None): x; y"),
+        ("auth=None; steps=3", "auth=None; steps=3"),
     ],
 )
 def test_urls_and_headers(text: str, told: str):
@@ -164,7 +173,18 @@ def test_variables(name: str, value: str, told: str):
 
 @pytest.mark.parametrize(
     "piece",
-    ["://", "://a:b", "://a@", "://a:b?token=", "--key=", "a=b=", "authorization: ", "${", "<"],
+    [
+        "://",
+        "://a:b",
+        "://a@",
+        "://a:b?token=",
+        "--key=",
+        "a=b=",
+        "authorization: ",
+        "${",
+        "<",
+        ";pwd=",
+    ],
 )
 def test_no_text_takes_long(piece: str):
     text = piece * (64_000 // len(piece))
