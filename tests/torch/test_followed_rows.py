@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -53,3 +55,16 @@ def test_a_model_that_takes_no_hook_and_inputs_without_a_shape_end_nothing():
     seen = followed(model, rows=8)
     model(torch.nested.nested_tensor([torch.ones(3, 2)] * 8))
     seen.end()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+def test_torchscript_compiles_a_model_that_is_followed_and_its_copies():
+    """It compiles the hooks of a model as well, and ended the training."""
+    model = torch.nn.Linear(2, 1)
+    seen = followed(model, rows=8)
+    for scripted in (model, copy.deepcopy(model), torch.nn.Sequential(model)):
+        assert torch.jit.script(scripted)(torch.ones(3, 2)).shape == (3, 1)
+    seen.end()
+    model(torch.ones(3, 2))
+    with pytest.raises(WorkerFailure, match="the model's input has 3 rows"):
+        seen.end()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.jit import _recursive as scripting
 
 from pytest_dlperf.worker.batch_rows import BatchRows, RowsOfIteration, Shaped
 from pytest_dlperf.worker.frameworks.base import FirstCall, shapes_in
@@ -24,12 +27,47 @@ def follow_rows(first: FirstCall, counted: BatchRows, rows: RowsOfIteration) -> 
     layer = first.layers[0]
     if compiles() and not _is_compiled_inside(layer):
         return False
+    _keep_from_torchscript()
     hook = _RowsHook(counted, rows, is_training=layer.training)
     try:
         layer.register_forward_pre_hook(hook, with_kwargs=True)
     except RuntimeError:
         return False  # a model of TorchScript takes no hooks
     return True
+
+
+def _keep_from_torchscript() -> None:
+    """Take these hooks off a model for as long as ``torch.jit.script`` compiles it.
+
+    It compiles the hooks of a model as well, and raises where one is not in its language.
+    """
+    create = scripting.create_script_module
+    if hasattr(create, "__wrapped__"):
+        return
+
+    @functools.wraps(create)
+    def created(model: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        with _without_hooks(model):
+            return create(model, *args, **kwargs)
+
+    scripting.create_script_module = created
+
+
+@contextlib.contextmanager
+def _without_hooks(model: torch.nn.Module) -> Iterator[None]:
+    taken = [
+        (layer._forward_pre_hooks, key, hook)
+        for layer in model.modules()
+        for key, hook in layer._forward_pre_hooks.items()
+        if isinstance(hook, _RowsHook) or hook is _nothing
+    ]
+    for hooks, key, _ in taken:
+        del hooks[key]
+    try:
+        yield
+    finally:
+        for hooks, key, hook in taken:
+            hooks[key] = hook
 
 
 def _shaped(shapes: Sequence[Sequence[int]]) -> list[Shaped]:
