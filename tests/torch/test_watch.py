@@ -449,3 +449,24 @@ def test_whether_pytorch_sees_the_host_wait_within_a_step(
     framework = SimpleNamespace(keep_loss=lambda loss: loss)
     assert Torch.waits_within(framework, step) is waits
     assert modes == ["warn", 0]
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_model_that_another_thread_calls_is_named_as_uncounted(in_thread: bool):
+    """Its forward pass was left out of the count, without a word."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from pytest_dlperf.worker.frameworks.torch.watch import IN_THREAD, Watch
+
+    model, inputs, watch = torch.nn.Linear(4, 4), torch.ones(2, 4), Watch()
+    with ThreadPoolExecutor(1) as pool:
+
+        def step() -> None:
+            loss = pool.submit(model, inputs).result() if in_thread else model(inputs)
+            loss.sum().backward()
+
+        with watch.first():
+            step()
+        with watch.second():
+            step()
+    assert dict(watch.arithmetic.uncounted) == ({IN_THREAD: []} if in_thread else {})

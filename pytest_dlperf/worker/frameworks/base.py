@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -340,6 +341,8 @@ class FirstCall:
         """
         self.shapes: list[list[int]] | None = None
         self.layers: list[Any] = []
+        #: Thread of the call; None before it.
+        self.thread: int | None = None
         self._kind, self._shapes_of = kind, shapes_of
         self._original, self._is_traced = kind.__call__, is_traced
 
@@ -354,7 +357,7 @@ class FirstCall:
                 self.shapes = self._shapes_of([*args, *kwargs.values()])
             except Exception:  # noqa: BLE001  # of values that are not known here
                 self.shapes = None
-            self.layers = [layer]
+            self.layers, self.thread = [layer], threading.get_ident()
             return self._original(layer, *args, **kwargs)
 
         self._kind.__call__ = spy

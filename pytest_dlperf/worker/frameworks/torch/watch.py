@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import hashlib
 import sys
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -149,6 +150,8 @@ class Watch:
             self._give_up(error, is_compiled=is_compiled)
         else:
             self._add_replays()
+            if self.shapes.thread not in {None, threading.get_ident()}:
+                self.arithmetic.uncounted.note(IN_THREAD, ())
             if not is_compiled and compiles():
                 self._forget(
                     "torch.compile met its first function in the second iteration, which is "
@@ -194,6 +197,8 @@ class Watch:
 
 #: What a CUDA graph's operations are called of which nothing is known.
 REPLAY: Final = "torch.cuda.CUDAGraph.replay"
+#: What the operations are called of a model that another thread calls: a mode has one thread.
+IN_THREAD: Final = "torch.nn.Module.__call__ in another thread"
 
 
 def note_replays(note: Callable[[Any], None]) -> Callable[[], None]:
