@@ -15,7 +15,7 @@ from pytest_dlperf.core.case import GPU_PRECISIONS, NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 
-_NUMBERS = re.compile(r"(\d+)\.(\d+)")
+_NUMBERS = re.compile(r"\d+(?:\.\d+){1,2}")
 
 
 def check_version(framework: str, version: str, *, where: str = "", keras_2: bool = False) -> None:
@@ -25,8 +25,8 @@ def check_version(framework: str, version: str, *, where: str = "", keras_2: boo
     new, uses Keras 2. A version that is not a number, or 0.0 (Paddle's own builds), will do.
     """
     found = _NUMBERS.match(version)
-    numbers = (int(found[1]), int(found[2])) if found else (0, 0)
-    if numbers == (0, 0):
+    numbers = tuple(map(int, found[0].split("."))) if found else ()
+    if not any(numbers[:2]):
         return
     bounds = FRAMEWORKS[framework]
     name, wanted = f"{framework} {version}{where and ' '}{where}", requirement(framework)

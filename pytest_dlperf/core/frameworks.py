@@ -26,7 +26,7 @@ class FrameworkEntry(NamedTuple):
     #: Distributions that bring it.
     distributions: tuple[str, ...]
     #: The lowest version that will do; the extras of pyproject.toml say the same.
-    lowest: tuple[int, int]
+    lowest: tuple[int, ...]
     #: What the lowest has that those before it lack; goes on with a sentence.
     needed: str
     #: The first version that will not do again, if there is one.
@@ -82,7 +82,7 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         worker="Jax",
         launcher="jax-processes",
         distributions=("jax",),
-        lowest=(0, 6),
+        lowest=(0, 6, 1),
         needed="which has jax.shard_map",
         drives_several=True,
         has_profiles=True,

@@ -42,10 +42,6 @@ def profile(framework: Framework, step: Callable[[], Any], folder: Path) -> Prof
 
 
 def _begin(folder: str) -> None:
-    if not hasattr(jax.profiler, "ProfileOptions"):
-        # JAX 0.6.0 has none: calls of Python functions are events, which are no part of a step
-        jax.profiler.start_trace(folder)
-        return
     options = jax.profiler.ProfileOptions()
     # Else each call of a Python function is an event, and makes the step slower
     options.python_tracer_level = 0
