@@ -10,6 +10,8 @@ from pytest_dlperf.worker.failure import WorkerFailure
 
 #: A batch holds its arrays at most so deep.
 _DEPTH: Final = 4
+#: So many batches show where the rows are, or none does: each is walked while the step waits.
+_TRIES: Final = 8
 
 
 class StepRows(NamedTuple):
@@ -109,14 +111,18 @@ class BatchRows:
         self.whole = whole
         self._dimension = dimension
         self._spots: list[_Spot] = []
+        self._tries = 0
 
     def of(self, batch: Any) -> int | None:
         """Return the rows of ``batch``, at most ``whole``; None where they are not known.
 
         They are not before a whole batch was seen, nor where the batch is packed into one row, nor
-        in a batch whose arrays disagree.
+        in a batch whose arrays disagree, nor where none of the first batches was whole.
         """
         if not self._spots:
+            if self._tries == _TRIES:
+                return None
+            self._tries += 1
             shown = self._shown(batch, ())
             self._spots = shown.arrays or shown.samples or shown.doubtful
         sizes = {_size(batch, spot, self._dimension) for spot in self._spots}

@@ -31,6 +31,16 @@ class Ragged:
         raise RuntimeError("no shape")
 
 
+class Walked(dict[str, Any]):
+    """A batch that counts how often it is looked into."""
+
+    looks = 0
+
+    def __getitem__(self, key: str) -> Any:
+        self.looks += 1
+        return super().__getitem__(key)
+
+
 def array(*shape: int) -> Shaped:
     return Shaped(shape)
 
@@ -141,3 +151,10 @@ def test_an_iteration_of_fewer_rows_is_an_error_unless_it_says_its_work():
         seen.end()
     assert raised.value.code == "batch-mismatch"
     seen.end()
+
+
+def test_batches_that_show_no_rows_are_soon_looked_into_no_longer():
+    """A packed batch of nested lists was walked in each wait for data."""
+    counted, packed = BatchRows(8), Walked(ids=[[1, 2, 3]])
+    assert {counted.of(packed) for _ in range(50)} == {None}
+    assert 1 < packed.looks < 10
