@@ -243,11 +243,11 @@ class Marks:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        is_open = self._open is not None
+        place, is_open = self._open, self._open is not None
         if self._is_over or error is not None:
             self.abandon()
             if error is not None and not self._is_over:
-                self._write_failure(error)
+                self._write_failure(error, _left(place, error))
             return
         self._open = None
         try:
@@ -327,8 +327,10 @@ class Marks:
         self._laps.start()
         self._free_s = time.perf_counter()
 
-    def _write_failure(self, error: BaseException) -> None:
-        self._records.write(failure=failure.failure_record(error))
+    def _write_failure(self, error: BaseException, remedy: str = "") -> None:
+        record = failure.failure_record(error)
+        record["message"] += remedy
+        self._records.write(failure=record)
         self.close()
 
     def _device(self) -> Device:
@@ -415,6 +417,16 @@ def _words(place: tuple[str, int]) -> str:
     path, line = place
     callback = "StepCallback, " if path.startswith(_CALLBACKS) else ""
     return f"{callback}{path}:{line}"
+
+
+def _left(place: tuple[str, int] | None, error: BaseException) -> str:
+    """Return in words which step ``error`` left, and what to do; goes on with its message."""
+    if place is None:
+        return ""
+    step = f"the marked step of {_words(place)} did not end"
+    if isinstance(error, GeneratorExit):
+        return f"{step}: the loop over its generator was left; mark the step in the loop's body"
+    return f"; {step}. Where the program goes on after that, catch the error within the step"
 
 
 def _place(variables: tuple[str, str, str]) -> tuple[int, int, int]:

@@ -535,8 +535,30 @@ def test_a_program_that_raises_says_so_in_the_records(tmp_path: Path):
     with pytest.raises(ValueError, match="boom"), marks.step(None):
         raise ValueError("boom")
     [failure] = records(tmp_path)["failure"]
-    assert failure["message"] == "ValueError: boom"
+    line = test_a_program_that_raises_says_so_in_the_records.__code__.co_firstlineno + 2
+    assert failure["message"] == (
+        f"ValueError: boom; the marked step of {__file__}:{line} did not end. Where the program "
+        "goes on after that, catch the error within the step"
+    )
     assert "in test_a_program_that_raises" in failure["traceback"]
+
+
+def test_a_generator_of_steps_that_is_left_within_one_says_which(tmp_path: Path):
+    """Its message was the name of the exception alone."""
+    text = """
+        def steps():
+            while True:
+                with step():
+                    yield
+        for index, _ in enumerate(steps()):
+            if index == 11: break
+    """
+    program(tmp_path, text)
+    [failure] = records(tmp_path)["failure"]
+    assert failure["message"] == (
+        "GeneratorExit: the marked step of <string>:6 did not end: the loop over its generator "
+        "was left; mark the step in the loop's body"
+    )
 
 
 def test_the_place_is_the_launchers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
