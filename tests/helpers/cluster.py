@@ -79,7 +79,7 @@ def check_trained(outcome: dict[str, Any], *, nodes: int = 2) -> None:
     Checksums that differ between ranks, losses that do not fall, or wrong batches would be
     an error; what others on this machine can cause is none of the nodes' doing.
     """
-    assert outcome["measurement"] is not None, outcome["judgement"]
+    assert outcome["measurement"] is not None, outcome["judgement"]["reason"]
     [run, *_] = outcome["measurement"]["runs"]
     assert run["throughput"] > 0
     assert [rank["rank"] for rank in run["ranks"]] == list(range(len(run["ranks"])))

@@ -56,6 +56,16 @@ def test_what_runs_in_a_job_stores_nothing(suite: Suite):
     assert suite.baselines() == {}
 
 
+def test_a_job_has_no_results_before_its_end(suite: Suite):
+    # Whoever waits for the job takes them as soon as they are there
+    suite.write_file(
+        "conftest.py", "import os\n\ndef pytest_runtest_call(item):\n    os._exit(9)\n"
+    )
+    result = suite.run("--dlperf-scheduler=in-job", "--cpus=1", "--dlperf-json=r.json")
+    assert result.ret == 9
+    assert not (suite.path / "r.json").exists()
+
+
 def test_where_slurm_is_missing_every_case_is_an_error_that_says_so(suite: Suite):
     suite.env(PATH=suite.path)
     verdicts = suite.verdicts("--dlperf-scheduler=slurm", "--cpus=1")

@@ -17,6 +17,7 @@ import pytest
 
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome import Outcome, outcome_from_json
+from pytest_dlperf.core.place import IN_JOB
 from pytest_dlperf.core.secret_texts import masked_values, secrets_of
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.core.writable import unforeseen
@@ -134,6 +135,10 @@ class Collector:
         self._not_learnt = ""
         self._exit_code = 0
         self._no_step_summary = ""
+        options = config.option
+        self._writes_what_begins = (
+            options.dlperf_json is not None and options.dlperf_scheduler != IN_JOB
+        )
         #: Of the tests in their files, from 1, by node id.
         self._lines: dict[str, int] = {}
 
@@ -194,10 +199,12 @@ class Collector:
     def begins(self, node_id: str, session: PerfSession) -> None:
         """Say in the results that the case of a test is being measured.
 
-        What ends pytest at once, as ``os._exit`` or SIGKILL do, leaves no other word of it.
+        What ends pytest at once, as ``os._exit`` or SIGKILL do, leaves no other word of it. In a
+        job they say nothing before the end: who waits for the job takes them as soon as they are
+        there.
         """
         planned = self._planned(session).get(node_id)
-        if planned is not None and self._config.option.dlperf_json is not None:
+        if planned is not None and self._writes_what_begins:
             self._write_so_far(measured_now(planned, session))
 
     def crashed(self, report: pytest.TestReport, session: PerfSession) -> None:
