@@ -407,9 +407,12 @@ class _OutcomeReceiver(_Hooks):
         if perf.ending.asked is not None:
             session.exitstatus = perf.ending.exit_code
         has_cases = perf.planned or perf.folder_of_workers or _COLLECTOR in self._config.stash
-        if self._interrupted and has_cases:
+        why = f"{self._interrupted} before its end" if self._interrupted else ""
+        if session.exitstatus == pytest.ExitCode.OK and not why:
+            why = "its test was never reported, so that a plugin or a conftest has left it out"
+        if why and has_cases:
             begun = {item.nodeid: item.stash.get(_DLPERF, None) for item in session.items}
-            self._collector().report_missing(perf, self._interrupted, begun)
+            self._collector().report_missing(perf, why, begun)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the summary."""

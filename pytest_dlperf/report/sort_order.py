@@ -7,14 +7,14 @@ from enum import IntEnum
 from typing import Final
 
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import NOT_JUDGED, KnownState, Verdict
+from pytest_dlperf.core.verdict import GOOD, NOT_JUDGED, KnownState, Verdict
 
 
 class Standing(IntEnum):
     """Where pytest counts a test; the worst is the least."""
 
     FAILED = 0
-    #: Neither passed nor failed: not judged, or a slowdown that fails nothing.
+    #: Neither passed nor failed: not judged, or a slowdown or an error that fails nothing.
     APART = 1
     PASSED = 2
 
@@ -40,10 +40,9 @@ def standing(outcome: Outcome) -> Standing:
         return Standing.FAILED
     if outcome.update:
         return Standing.PASSED
-    # Observe mode lets a slowdown pass, and it is no pass for that
-    apart = NOT_JUDGED | {Verdict.REGRESSED}
+    # Observe mode lets a slowdown pass, and xfail an error; neither is a pass for that
     is_known = judgement.known is KnownState.KNOWN
-    return Standing.APART if is_known or judgement.verdict in apart else Standing.PASSED
+    return Standing.APART if is_known or judgement.verdict not in GOOD else Standing.PASSED
 
 
 def worst_first(outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -67,6 +66,7 @@ def headline(outcomes: Sequence[Outcome]) -> str:
     parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
     if updated:
         parts.append(f"{updated} written to the baselines")
-    line = f"{len(outcomes)} {'case' if len(outcomes) == 1 else 'cases'}: " + ", ".join(parts)
+    line = f"{len(outcomes)} {'case' if len(outcomes) == 1 else 'cases'}"
+    line += ": " + ", ".join(parts) if parts else ""
     not_judged = sum(count for verdict, count in counts.items() if verdict in NOT_JUDGED)
     return f"{line}; {not_judged} NOT JUDGED" if not_judged else line

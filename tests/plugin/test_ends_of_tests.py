@@ -260,3 +260,38 @@ def test_a_worker_that_is_gone_leaves_an_error(suite: Suite):
     [outcome] = outcomes.values()
     assert outcome["judgement"]["verdict"] == "error"
     assert "the process of its test was gone (" in outcome["judgement"]["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", [(), ("-n1",)], ids=["alone", "xdist"])
+def test_a_case_that_a_conftest_keeps_from_running_is_not_run(
+    suite: Suite, extra: tuple[str, ...]
+):
+    suite.write(
+        f"""{HEAD}
+@case("net")
+def test_net(dlperf):
+    dlperf.run()
+
+
+@case("kept")
+def test_kept(dlperf):
+    dlperf.run()
+"""
+    )
+    assert suite.run("--update-baselines").ret == 0
+    suite.write_file(
+        "conftest.py",
+        """
+        def pytest_runtest_protocol(item):
+            return True if item.name.startswith("test_kept") else None
+        """,
+    )
+    result, outcomes = suite.outcomes("--dlperf-strict", "--junitxml=j.xml", *extra)
+    assert result.ret == 1
+    assert by_suite(outcomes)["net"][0] == "passed"
+    verdict, reason, failed = by_suite(outcomes)["kept"]
+    assert (verdict, failed) == ("not-run", True)
+    assert "its test was never reported" in reason
+    failures = ElementTree.parse(suite.path / "j.xml").iter("failure")
+    assert ["never reported" in str(one.get("message")) for one in failures] == [True]

@@ -221,7 +221,7 @@ class Collector:
     def report_missing(
         self, session: PerfSession, why: str, begun: Mapping[str, Dlperf | None]
     ) -> None:
-        """Report the cases that an interrupted session did not reach, ``why`` says by what.
+        """Report the cases that the session did not reach, as the clause ``why`` says.
 
         ``begun`` are the fixtures of tests that began, by node id: one may have its outcome
         already, and no report of it.
@@ -231,7 +231,7 @@ class Collector:
             fixture = begun.get(planned.node_id)
             known = None if fixture is None else fixture.outcome
             known = known or session.taken(planned.case, planned.node_id, stores=False)
-            outcome = known or outcome_of(planned, session, f"{why} before its end")
+            outcome = known or outcome_of(planned, session, why)
             for report in self._reached.reports(planned):
                 setattr(report, CASE, planned.case.id)
                 if report.when == "call":

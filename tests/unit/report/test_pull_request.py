@@ -122,4 +122,12 @@ def test_one_sentence_of_many_cases_is_shown_once() -> None:
 
 
 def test_a_session_without_outcomes_has_a_comment() -> None:
-    assert "0 cases" in pull_request.render([])
+    assert "### ⚠️ Training performance: 0 cases\n" in pull_request.render([])
+
+
+def test_an_error_that_xfail_waives_is_no_pass() -> None:
+    waived = replace(unmeasured(case(), Verdict.ERROR, "boom"), failed=False)
+    text = pull_request.render([waived])
+    assert "### ⚠️ Training performance: 1 case: 1 error\n" in text
+    assert "⚠️ error" in text
+    assert "✅" not in text
