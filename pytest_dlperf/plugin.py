@@ -379,7 +379,7 @@ class _OutcomeReceiver(_Hooks):
             for node in self._workers:
                 pytest_private.terminate(node)
         elif not isinstance(excinfo.value, pytest.Session.Interrupted):
-            # The other is of -x, and of errors of the collection
+            # The other is of -x, which the session's end tells, and of errors of the collection
             self._interrupted = "the session was interrupted"
 
     def _collector(self) -> Collector:
@@ -407,8 +407,13 @@ class _OutcomeReceiver(_Hooks):
         if perf.ending.asked is not None:
             session.exitstatus = perf.ending.exit_code
         has_cases = perf.planned or perf.folder_of_workers or _COLLECTOR in self._config.stash
-        why = f"{self._interrupted} before its end" if self._interrupted else ""
-        if session.exitstatus == pytest.ExitCode.OK and not why:
+        stopped = session.shouldfail or session.shouldstop
+        why = ""
+        if self._interrupted:
+            why = f"{self._interrupted} before its end"
+        elif stopped:
+            why = f"the session ended before its test ({stopped})"
+        elif session.exitstatus == pytest.ExitCode.OK:
             why = "its test was never reported, so that a plugin or a conftest has left it out"
         if why and has_cases:
             begun = {item.nodeid: item.stash.get(_DLPERF, None) for item in session.items}

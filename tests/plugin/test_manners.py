@@ -169,7 +169,8 @@ def test_last_failed_and_exitfirst(suite: Suite):
     result.stdout.fnmatch_lines(["*1 case: 1 no-baseline*"])
     suite.env(FAKE_FAIL="*")
     result = suite.run("--dlperf-runs=1", "-x")
-    result.stdout.fnmatch_lines(["*1 case: 1 error*"])
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*2 cases: 1 error, 1 not-run; 1 NOT JUDGED*"])
 
 
 def test_a_run_without_perf_cases_imports_nothing_of_ours(suite: Suite):

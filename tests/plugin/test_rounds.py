@@ -26,7 +26,7 @@ PLAIN = """
 def test_{0}(dlperf):
     dlperf.run()
 """
-FOUR, EIGHT = (f"net-torch-fp32-bs{batch}-1n1c" for batch in (4, 8))
+FOUR, EIGHT, SIXTEEN = (f"net-torch-fp32-bs{batch}-1n1c" for batch in (4, 8, 16))
 
 
 @pytest.fixture
@@ -163,8 +163,10 @@ def test_with_x_nothing_more_is_launched_once_a_run_failed(suite: Suite, log: Pa
     assert launches(log) == [FOUR, EIGHT, FOUR, FOUR]
     assert result.ret == 1
     assert {one: found["judgement"]["verdict"] for one, found in outcomes.items()} == {
-        FOUR: "no-baseline", EIGHT: "error",
+        FOUR: "no-baseline", EIGHT: "error", SIXTEEN: "not-run",
     }  # fmt: skip
+    why = "it was not measured: the session ended before its test (stopping after 1 failures)"
+    assert outcomes[SIXTEEN]["judgement"]["reason"] == why
 
 
 def test_a_budget_has_rounds_for_as_many_cases_as_it_has_time_for(suite: Suite, log: Path):
