@@ -192,7 +192,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     The controller of pytest-xdist collects nothing, so that it is called for every report.
     """
     config = session.config
-    if any(item.get_closest_marker("dlperf") is not None for item in session.items):
+    if _is_marked(session.items):
         from pytest_dlperf.session import no_case
 
         no_case.report(session)
@@ -205,6 +205,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         for name in (_MARKER, _RECEIVER):
             if config.pluginmanager.has_plugin(name):
                 config.pluginmanager.unregister(name=name)
+
+
+def _is_marked(items: Sequence[pytest.Item]) -> bool:
+    """Whether an item has our marker, by itself or by its class, module or package.
+
+    Each node is looked at once: every pytest run pays for it.
+    """
+    if any(mark.name == "dlperf" for item in items for mark in item.own_markers):
+        return True
+    owners = {id(item.parent): item.parent for item in items}
+    return any(owner and owner.get_closest_marker("dlperf") for owner in owners.values())
 
 
 def _runs_no_test(config: pytest.Config) -> bool:
