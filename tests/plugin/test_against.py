@@ -102,7 +102,7 @@ def test_a_file_that_the_other_arm_could_not_import_is_an_error(deletion: Suite)
     judgement = outcomes[ONE]["judgement"]
     assert judgement["verdict"] == "error"
     assert "secretly an A/A: fast.py is in the tree of HEAD~1 (commit" in judgement["reason"]
-    assert f"was imported from {deletion.path / 'w.py'}; put the" in judgement["reason"]
+    assert f"was imported from {deletion.path / 'w.py'}; name the" in judgement["reason"]
 
 
 def test_relative_folders_of_the_path_are_those_of_each_arms_own_tree(

@@ -33,7 +33,7 @@ def test_the_verdict_names_what_the_stored_session_did_not_have(suite: Suite):
     suite.outcomes("--update-baselines", "--dlperf-reason=new")
     [baseline] = suite.baselines().values()
     assert baseline["sessions"][0]["software"]["PYTHONTRACEMALLOC"] == "1"
-    suite.environment = {"PYTHONDEVMODE": "1", "NCCL_NET_TOKEN": "12345678"}
+    suite.environment = {"PYTHONDEVMODE": "1", "NCCL_NET_TOKEN": "x-12345678"}
     _, outcomes = suite.outcomes()
     [outcome] = outcomes.values()
     assert outcome["environment"]["software"]["NCCL_NET_TOKEN"] == "…"
