@@ -62,11 +62,17 @@ _RENDERERS: Final = {
 }
 
 
+#: Of a session's time, for results that are written before its end.
+_SHARE: Final = 0.1
+
+
 class SessionReports:
     """Writes the report files of a session, and lists them in its summary."""
 
     def __init__(self) -> None:
-        self._write_next_s = 0.0
+        self._began_s = time.monotonic()
+        #: Seconds that writing the results so far has taken.
+        self._writing_s = 0.0
         self._has_begun = False
         #: A line for each report that was asked for: its path, or why it was not written.
         self.lines: list[str] = []
@@ -76,17 +82,18 @@ class SessionReports:
     ) -> None:
         """Write the results so far: the session may be killed before its end.
 
-        Not so often that it would take more than a tenth of the time; but once they say of a case
-        that it has begun (``is_begun``), what becomes of it is written too.
+        Not so often that it would take more than a tenth of the session's time; but once they say
+        of a case that it has begun (``is_begun``), what becomes of it is written too.
         """
         began_s = time.monotonic()
-        if began_s < self._write_next_s and (is_begun or not self._has_begun):
+        is_too_often = self._writing_s > _SHARE * (began_s - self._began_s)
+        if is_too_often and (is_begun or not self._has_begun):
             return
         self._has_begun = is_begun
         # Whatever keeps it from being written, the session's end meets it too, and says so.
         with contextlib.suppress(Exception):
             json_.write(path, outcomes)
-        self._write_next_s = time.monotonic() + 10 * (time.monotonic() - began_s)
+        self._writing_s += time.monotonic() - began_s
 
     def write(
         self,
