@@ -62,8 +62,8 @@ _RENDERERS: Final = {
 }
 
 
-#: Of a session's time, for results that are written before its end.
-_SHARE: Final = 0.1
+#: The share of a session's time that results may take which are written before its end.
+_WRITING_SHARE: Final = 0.1
 
 
 class SessionReports:
@@ -86,7 +86,7 @@ class SessionReports:
         of a case that it has begun (``is_begun``), what becomes of it is written too.
         """
         began_s = time.monotonic()
-        is_too_often = self._writing_s > _SHARE * (began_s - self._began_s)
+        is_too_often = self._writing_s > _WRITING_SHARE * (began_s - self._began_s)
         if is_too_often and (is_begun or not self._has_begun):
             return
         self._has_begun = is_begun
