@@ -65,6 +65,8 @@ class Session:
     scaling: StoredScaling | None = None
     node: str = ""
     commit: str = ""
+    #: Whether tracked files were modified, so that the commit does not say what was measured.
+    dirty: bool = False
     software: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
     loss_fall: float | None = None

@@ -194,6 +194,30 @@ class Against:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Confirmation:
+    """The second stage of a verdict: pairs of runs with the code of a stored session."""
+
+    #: The judgement by the stored sessions alone.
+    stored: Judgement
+    #: Commit of that session; empty where it is not known.
+    commit: str = ""
+    #: Whether the session is the anchor of the baseline; else it is the last one of the level.
+    anchor: bool = False
+    #: The judgement by pairs; None where none were run.
+    pairs: Judgement | None = None
+    #: The other arm of the pairs, and the runs of now in them.
+    against: Against | None = None
+    measurement: Measurement | None = None
+    #: Whether no file that ranks import differs from that commit, and no package.
+    same_code: bool = False
+    #: Why no pair was possible; empty where some were, or none was needed.
+    impossible: str = ""
+    #: What else than the code changed since that session, in words.
+    environment: tuple[str, ...] = ()
+    elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
     """One finished case: the case, its measurement, its verdict, and where it ran."""
 
@@ -202,6 +226,8 @@ class Outcome:
     measurement: Measurement | None = None
     #: The other arm of an interleaved A/B; None where stored sessions were judged against.
     against: Against | None = None
+    #: What pairs showed of a case that stored sessions left open; None where they decided.
+    confirmation: Confirmation | None = None
     environment: Environment | None = None
     #: Why it got slower, by profiles; None where none were taken.
     explanation: Explanation | None = None
@@ -247,9 +273,10 @@ class Outcome:
         Of pairs it is computed, and where the machine's speed was taken out it is without that.
         """
         found = self.judgement.throughput
-        if found.now is not None and (
-            self.against is not None or found.machine_change is not None
-        ):
+        in_pairs = self.against is not None or (
+            self.confirmation is not None and self.confirmation.pairs is not None
+        )
+        if found.now is not None and (in_pairs or found.machine_change is not None):
             return found.now
         return None if self.measurement is None else self.measurement.throughput
 
@@ -260,10 +287,15 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     values["case"]["id"] = outcome.case.id
     judgement = values["judgement"]
     judgement |= judgement.pop("throughput") | {"verdict": outcome.judgement.verdict.value}
-    for measured, written in (
-        (outcome.measurement, values),
-        (outcome.against and outcome.against.measurement, values["against"]),
-    ):
+    sides: list[tuple[Measurement | None, Any]] = [(outcome.measurement, values)]
+    if outcome.against is not None:
+        sides.append((outcome.against.measurement, values["against"]))
+    if outcome.confirmation is not None:
+        pairs = values["confirmation"]
+        sides.append((outcome.confirmation.measurement, pairs))
+        if outcome.confirmation.against is not None:
+            sides.append((outcome.confirmation.against.measurement, pairs["against"]))
+    for measured, written in sides:
         if measured:
             written["measurement"] |= {name: getattr(measured, name) for name in DERIVED}
     return values
@@ -318,6 +350,11 @@ def outcome_from_json(values: Any) -> Outcome:
         values["judgement"] = {**own, "throughput": {**judgement, "verdict": None}}
         if isinstance(values.get("against"), dict):
             values["against"] = _without_derived(values["against"])
+        if isinstance(of_pairs := values.get("confirmation"), dict):
+            of_pairs = _without_derived(of_pairs)
+            if isinstance(of_pairs.get("against"), dict):
+                of_pairs["against"] = _without_derived(of_pairs["against"])
+            values["confirmation"] = of_pairs
         return decode(Outcome, _without_derived(values))
     except (KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"not an outcome: {error}") from error
@@ -326,7 +363,7 @@ def outcome_from_json(values: Any) -> Outcome:
 def _without_derived(values: dict[str, Any]) -> dict[str, Any]:
     measured = values.get("measurement")
     if not isinstance(measured, dict):
-        return values
+        return dict(values)
     kept = {name: value for name, value in measured.items() if name not in DERIVED}
     return {**values, "measurement": kept}
 

@@ -118,6 +118,12 @@ JUDGED: Final = GOOD | {Verdict.REGRESSED, Verdict.INCONCLUSIVE}
 NOT_JUDGED: Final = frozenset(set(Verdict) - GOOD - BAD)
 
 
+#: What decides where stored sessions do not (``--dlperf-confirm``): pairs of runs with the code of
+#: a stored session, with its packages too, or nothing.
+CONFIRM: Final = ("pairs", "packages", "never")
+NEVER: Final = "never"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
     """The settings of the verdict; all shares are of 1."""

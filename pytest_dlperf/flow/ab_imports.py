@@ -150,6 +150,21 @@ def same_compiled(now: Imported, before: Imported, paths: Iterable[str]) -> list
     )
 
 
+def modules_file(names: Iterable[str], folder: Path) -> Path:
+    """Return the file in ``folder`` with a repository's modules; raise ``CaseError``."""
+    text = "\n".join(sorted(names)).encode(errors="surrogateescape")
+    file = folder / f"modules-{hashlib.sha256(text).hexdigest()[:12]}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not file.exists():
+            partial = file.with_name(f"{file.name}.{os.getpid()}")
+            partial.write_bytes(text)
+            partial.replace(file)
+    except OSError as error:
+        raise CaseError(f"cannot write {file}: {error.strerror}") from error
+    return file
+
+
 #: Refs of the commit that is checked out: with them the user asks for a null comparison.
 _HEAD = frozenset({"HEAD", "@"})
 _NULL = "both arms are the same: this was a null"
@@ -194,18 +209,8 @@ class TwoTrees:
         paths = tuple(sorted({path for tree in trees for path in (tree.head, tree.arm)}))
         if not self._matter:
             return Reported(trees=paths)
-        names = sorted({name for tree in self._trees for name in known_modules(tree)})
-        text = "\n".join(names).encode(errors="surrogateescape")
-        file = folder / f"modules-{hashlib.sha256(text).hexdigest()[:12]}"
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not file.exists():
-                partial = file.with_name(f"{file.name}.{os.getpid()}")
-                partial.write_bytes(text)
-                partial.replace(file)
-        except OSError as error:
-            raise CaseError(f"cannot write {file}: {error.strerror}") from error
-        return Reported(trees=paths, modules_file=str(file))
+        names = {name for tree in self._trees for name in known_modules(tree)}
+        return Reported(trees=paths, modules_file=str(modules_file(names, folder)))
 
     def _knows(self, *facts: RunFacts) -> bool:
         return self._matter and all("imports" in one for one in facts)

@@ -17,7 +17,7 @@ from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.core.packages import PACKAGES, PackageChange, package_changes
-from pytest_dlperf.core.verdict import Judgement, Prior, Rule, Verdict
+from pytest_dlperf.core.verdict import NEVER, Judgement, Prior, Rule, Verdict
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.hosts import Hosts, check_probed
@@ -140,6 +140,8 @@ class Bench:
     logs: LogFolder | None = None
     #: The arms of an A/B; None if cases are judged against stored baselines.
     side_by_side: SideBySide | None = None
+    #: What prepares the code of stored sessions; None where no pair is to decide.
+    arms: Arms | None = None
     #: Takes an interrupt that came when the verdict was known, so that it is not lost; it is to
     #: be raised once the outcome is handed over.
     interrupted: Callable[[KeyboardInterrupt], None] = _raised
@@ -232,6 +234,9 @@ class Policy:
     budget: Budget | None = None
     #: How pairs are measured: ``lock-step``, ``alternating``; empty for lock-step where it fits.
     pairs: str = ""
+    #: What decides where stored sessions do not: ``pairs``, ``packages`` (pairs, with packages of
+    #: before too), ``never`` (nothing else).
+    confirm: str = NEVER
     #: When steps are profiled: ``regressed``, ``always``, ``never``; None if nothing was said.
     explain: str | None = None
     #: Folder of real data, as the ranks see it; None for synthetic data.

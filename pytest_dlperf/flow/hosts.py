@@ -221,7 +221,7 @@ class Hosts:
             package_folder=self.package_folder,
         )
         if self.arm is None:
-            return target
+            return replace(target, reported=self.reported)
         return apply_arm(target, self.arm, reported=self.reported)
 
     def environment(self, case: Case, facts: RunFacts) -> Environment:

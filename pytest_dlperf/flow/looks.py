@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.outcome import Against, Explanation
+from pytest_dlperf.core.outcome import Against, Confirmation, Explanation
 from pytest_dlperf.core.verdict import Judgement, Rule
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.judge.refusals import cut_short
@@ -29,6 +29,8 @@ class Measured:
     against: Against | None = None
     #: Installed packages of the other arm; none without an A/B.
     packages_before: Mapping[str, str] = field(default_factory=dict)
+    #: What pairs showed of what stored sessions left open; None where they decided.
+    confirmation: Confirmation | None = None
     #: Why it got slower; None where nothing was profiled.
     explanation: Explanation | None = None
     #: Whether this node ran its part of a case that another node judges.

@@ -24,6 +24,7 @@ from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.core.wire import INTERPRETER_VARIABLES
 from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
+from pytest_dlperf.flow.confirm import confirmed, screening, second_stage
 from pytest_dlperf.flow.explain import (
     REGRESSED,
     Judged,
@@ -80,6 +81,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         judgement=judgement,
         measurement=measured.measurement,
         against=measured.against,
+        confirmation=measured.confirmation,
         explanation=measured.explanation,
         environment=environment,
         package_changes=changes,
@@ -220,21 +222,27 @@ class ByStoredSessions(Mode):
     def measure(self, case: Case) -> Measured:
         """Train ``case`` as often as its verdict needs."""
         bench = self._bench
+        stage = None
         with bench.hosts.together(case):
             bench.check(case, self._where.misfit)
             self.baseline = bench.baseline(case)
+            screens = screening(bench, case, self.baseline)
             with bench.hosts.lease(case, bench.watcher) as lease:
-                runner = Runner(bench=bench, lease=lease, workload_folder=self._where.folder)
+                runner = Runner(bench=screens, lease=lease, workload_folder=self._where.folder)
                 runner.check_nodes(case)  # before anything trains, its parent as well
                 part = bench.hosts.node_part(case)
                 if part is None or part.node_rank == 0:
                     self.so_far = measure_and_judge(case, runner, self.baseline)
-                    if part is None:
+                    stage = second_stage(case, bench, self.so_far, self.baseline)
+                    if part is None and (stage is None or stage.impossible):
                         self.so_far = self._explained(case, runner, self.so_far)
                 else:
                     runner.run_node_part(case, part)
                     judgement = _left_to_node_0(case, part)
                     self.so_far = Measured(measurement=None, judgement=judgement, share_done=True)
+        if stage is not None:
+            folder = self._where.folder
+            self.so_far = confirmed(case, screens, self.so_far, stage, workload_folder=folder)
         return self.so_far
 
     def _explained(self, case: Case, runner: Runner, measured: Measured) -> Measured:

@@ -239,6 +239,13 @@ OPTIONS: Final = (
         parse="choice",
     ),
     Option(
+        "confirm",
+        "pairs|packages|never",
+        "what decides where stored sessions do not: pairs of runs with the code of the stored "
+        "session; those, and pairs with its packages; nothing (pairs; ini dlperf_confirm)",
+        parse="choice",
+    ),
+    Option(
         "explain",
         "regressed|always|never",
         "profile steps in further launches, to say what became slower: after a regression, "
@@ -388,6 +395,7 @@ def add_ini_keys(parser: pytest.Parser) -> None:
     parser.addini(
         "dlperf_arm_link", "untracked paths that such a tree gets as links to HEAD's", "args"
     )
+    parser.addini("dlperf_confirm", "pairs, packages or never, as --dlperf-confirm has it")
     parser.addini(
         "dlperf_github",
         "a summary and annotations where GITHUB_ACTIONS is true (true)",

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_dlperf.cases.selection import Machine
+from pytest_dlperf.core.arm import Reported
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.outcome import Outcome, as_written
 from pytest_dlperf.core.place import Host
 from pytest_dlperf.core.secret_texts import masked, secrets_of
-from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
+from pytest_dlperf.core.verdict import NEVER, Judgement, KnownState, Verdict
 from pytest_dlperf.core.writable import message_of, unforeseen
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide, Stored
 from pytest_dlperf.flow.budget import Budget
@@ -27,6 +28,7 @@ from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.flow.hosts import Hosts, machine_of
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.flow.pipeline import run_case
+from pytest_dlperf.flow.same_code import reported_here
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.unfinished import unfinished
 from pytest_dlperf.judge import common_shift, gates
@@ -163,6 +165,9 @@ class PerfSession:
         folder = self._folder
         budget = None if settings.budget_s is None else Budget.starting_now(settings.budget_s)
         place = settings.place
+        reported = Reported()
+        if self._confirm != NEVER:
+            reported = reported_here(settings.rootdir, folder)
         hosts = Hosts(
             devices=self.devices,
             place=place,
@@ -173,6 +178,7 @@ class PerfSession:
             nodes=self.nodes,
             pinned_machine_class=settings.machine_class,
             share_host=settings.share_host,
+            reported=reported,
             gpu_use=GpuUse(
                 choice=settings.busy_gpus,
                 names=tuple(gpu.name for gpu in self.devices.gpus),
@@ -185,12 +191,14 @@ class PerfSession:
             inject=settings.inject,
             budget=budget,
             pairs=settings.pairs,
+            confirm=self._confirm,
             explain=settings.explain,
             data=settings.data,
             frameworks_asked=settings.frameworks or (),
             runs_nothing=settings.runs_nothing,
         )
         against = settings.against
+        arms = self._arms()
         return Bench(
             hosts=hosts,
             stored=Stored(store=self.store, published=settings.published),
@@ -203,10 +211,17 @@ class PerfSession:
             workdir=settings.workdir,
             logs=self.logs,
             interrupted=self.ending.later,
-            side_by_side=None
-            if against is None
-            else SideBySide(against=against, arms=self._arms()),
+            side_by_side=None if against is None else SideBySide(against=against, arms=arms),
+            arms=arms,
         )
+
+    @property
+    def _confirm(self) -> str:
+        """What decides where stored sessions do not; nothing else where they are not asked."""
+        settings = self.settings
+        judges_stored = settings.against is None and settings.from_logs is None
+        is_possible = judges_stored and not settings.published and not settings.runs_nothing
+        return settings.confirm if is_possible else NEVER
 
     def _arms(self) -> Arms:
         settings = self.settings

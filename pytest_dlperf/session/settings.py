@@ -15,7 +15,16 @@ from pytest_dlperf.core.arm import Arm, parse_arm
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.place import IN_JOB, Host, NodePart, Place, Scheduling
 from pytest_dlperf.core.protocol import Protocol
-from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, Judgement, KnownState, Rule, Verdict
+from pytest_dlperf.core.verdict import (
+    BAD,
+    CONFIRM,
+    GOOD,
+    NOT_JUDGED,
+    Judgement,
+    KnownState,
+    Rule,
+    Verdict,
+)
 from pytest_dlperf.launch.remote.transport import named_hosts
 from pytest_dlperf.session.option_values import Get, Given, report_files
 from pytest_dlperf.store.history.name import Database, check_file, database_of, is_url
@@ -244,6 +253,8 @@ class Settings:
     busy_gpus: str | None
     #: How pairs are measured; empty for lock-step where it fits.
     pairs: str
+    #: What decides where stored sessions do not: ``pairs``, ``packages`` or ``never``.
+    confirm: str
     #: When steps are profiled to explain a verdict; None if nothing was said.
     explain: str | None
     #: What runs the cases as jobs; None where this session runs them.
@@ -322,6 +333,7 @@ class Settings:
             arm_links=tuple(getini("dlperf_arm_link")),
             busy_gpus=given("busy-gpus"),
             pairs=pairs(given, get),
+            confirm=_confirm(given, getini),
             explain=given("explain"),
             scheduling=Scheduling.parse(get),
         )
@@ -360,6 +372,13 @@ def _fail_on(names: list[str], *, strict: bool) -> frozenset[Verdict]:
         if name not in known:
             raise UsageError(f"ini dlperf_fail_on: {name!r} is none of {', '.join(known)}")
     return BAD | {Verdict(name) for name in names} | (NOT_JUDGED if strict else frozenset())
+
+
+def _confirm(given: Given, getini: Get) -> str:
+    found: str = given("confirm") or getini("dlperf_confirm").strip() or "pairs"
+    if found not in CONFIRM:
+        raise UsageError(f"ini dlperf_confirm: {found!r} is none of {', '.join(CONFIRM)}")
+    return found
 
 
 def _resume(get: Get, cwd: Path) -> Path | None:

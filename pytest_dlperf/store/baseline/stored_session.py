@@ -39,6 +39,7 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
         scaling=stored_scaling(measurement.runs, outcome.case.layout.device),
         node=environment.node if environment else "",
         commit=outcome.commit,
+        dirty=outcome.dirty,
         software=dict(environment.software) if environment else {},
         machine=dict(environment.machine) if environment else {},
         loss_fall=_loss_fall(measurement.runs),
