@@ -18,7 +18,7 @@ from pytest_dlperf.core.verdict import NEVER, Judgement, Verdict
 from pytest_dlperf.flow.ab import compare_arms
 from pytest_dlperf.flow.bench import SideBySide
 from pytest_dlperf.flow.looks import Measured
-from pytest_dlperf.flow.same_code import has_same_code, missing_commit
+from pytest_dlperf.flow.same_code import has_same_code
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
     needs_pairs,
@@ -26,6 +26,7 @@ from pytest_dlperf.judge.two_stages import (
     with_same_code,
     without_pairs,
 )
+from pytest_dlperf.launch.arms.git import missing_commit
 from pytest_dlperf.store.history.session_runs import SessionRuns
 
 if TYPE_CHECKING:
@@ -105,7 +106,10 @@ def _impossible(case: Case, bench: Bench, session: Session) -> str:
             "the stored session is of modified files, which no commit has; commit them, and store "
             "a session of that"
         )
-    return missing_commit(bench.hosts.rootdir, session.commit)
+    missing = missing_commit(bench.hosts.rootdir, session.commit)
+    if not missing:
+        return ""
+    return f"{missing}; it is that of the stored session, --update-baselines stores a new one"
 
 
 def _changes(session: Session, environment: Environment) -> Iterator[str]:

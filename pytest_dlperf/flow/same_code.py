@@ -1,4 +1,4 @@
-"""Tells whether the code that ranks import is that of a commit, so that no pair need show it."""
+"""Says whether the code that ranks import is that of a commit, so that no pair need show it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_dlperf.core.arm import Reported
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab_imports import Imported, InstalledCopy, is_source, modules_file
-from pytest_dlperf.launch.arms.git import difference, git, known_modules, top_of
+from pytest_dlperf.launch.arms.git import difference, known_modules, top_of
 
 #: Files that no rank reads: what else differs may be data or settings of the training.
 _PROSE: Final = frozenset({".md", ".rst"})
@@ -27,28 +27,6 @@ def reported_here(rootdir: Path, folder: Path) -> Reported:
     except CaseError:
         return Reported()
     return Reported(trees=(str(top),), modules_file=str(modules_file(names, folder)))
-
-
-def missing_commit(rootdir: Path, commit: str) -> str:
-    """Return why the tree of ``commit`` cannot be made here; empty if it can.
-
-    Nothing is fetched.
-    """
-    try:
-        top = top_of(rootdir)
-        done = git(top, "cat-file", "-e", f"{commit}^{{commit}}")
-        if done.returncode == 0:
-            return ""
-        shallow = git(top, "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
-    except CaseError as error:
-        return str(error)
-    short = commit[:7]
-    if shallow:
-        return (
-            f"this clone is shallow and has no commit {short}, of the stored session; fetch the "
-            "history first (git fetch --unshallow, fetch-depth: 0)"
-        )
-    return f"this clone has no commit {short}, of the stored session; fetch its branch first"
 
 
 def has_same_code(

@@ -15,6 +15,7 @@ from typing import Final
 
 from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.run import LaunchPlan, Run
 from pytest_dlperf.core.writable import line_begin
 
@@ -80,11 +81,14 @@ def git(
 
     Without the variables by which a git hook names its repository, unless ``by_variables``, and
     without the repository's hooks: they are for checkouts of the user, not for those of arms.
+    Nothing is fetched, also not what a partial clone left out.
     Raises ``CaseError`` if there is no git, or it does not answer within ``limit_s``.
     """
     left_out = frozenset() if by_variables else _HOOK_VARIABLES
     variables = {name: value for name, value in os.environ.items() if name not in left_out}
     variables.setdefault("GIT_OPTIONAL_LOCKS", "0")
+    # No transport at all: GIT_NO_LAZY_FETCH is not known to git before 2.39.4
+    variables["GIT_ALLOW_PROTOCOL"] = ""
     command = ["git", "-C", str(folder), "-c", f"core.hooksPath={os.devnull}", *arguments]
     try:
         process = subprocess.Popen(
@@ -163,6 +167,42 @@ def commit_of(top: Path, arm: RefArm) -> str:
             "must be deepened first (git fetch --unshallow)"
         )
     return base.stdout.strip()
+
+
+def missing_commit(folder: Path, commit: str) -> str:
+    """Return why the repository of ``folder`` has no tree of ``commit``; empty if it has.
+
+    Nothing is fetched. Raises ``CaseError`` where git does not answer.
+    """
+    top, short = top_of(folder), short_commit(commit)
+    found = git(top, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    if found.returncode == 0:
+        return _missing_files(top, commit)
+    if found.stderr.strip():
+        raise CaseError(f"git failed in {top}: {said(found)}")
+    if git(top, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
+        return (
+            f"this clone is shallow and has no commit {short}; fetch the history first "
+            "(git fetch --unshallow; in CI fetch-depth: 0, GIT_DEPTH: 0)"
+        )
+    return f"this clone has no commit {short}: it was amended, or its branch is not fetched"
+
+
+def _missing_files(top: Path, commit: str) -> str:
+    """Return that a partial clone lacks files of ``commit``; empty if it has all."""
+    if not git(top, "config", "--get-regexp", r"^remote\..*\.promisor$").stdout:
+        return ""
+    listed = git(
+        top, "rev-list", "--objects", "--missing=print", "--no-walk", commit, limit_s=_TREE_S
+    )
+    if listed.returncode != 0:
+        raise CaseError(f"git failed in {top}: {said(listed)}")
+    if not any(line.startswith("?") for line in listed.stdout.splitlines()):
+        return ""
+    return (
+        f"this clone is partial and lacks files of commit {short_commit(commit)}; fetch them "
+        "first (git fetch --refetch --no-filter; in CI clone without --filter)"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,6 +285,8 @@ def add_worktree(
 
     ``name`` is the arm in messages. Raises ``CaseError`` with the last lines of what failed.
     """
+    if missing := _missing_files(top, commit):
+        raise CaseError(f"{name!r}: {missing}")
     git(top, "worktree", "prune")
     # Twice: the folder of one that was deleted by hand is still registered, perhaps locked
     words = ("--detach", "--force", "--force", str(folder), commit)
