@@ -7,8 +7,9 @@ iteration too where iterations are known; both are asked, as in a live session.
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from pytest_dlperf.judge import more_runs
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.stats import family
+from pytest_dlperf.judge.two_stages import decided_by_pairs, needs_pairs, screening_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,12 +95,45 @@ def judged_once(
     history: Sequence[Sequence[Run]], found: Sequence[Run], *, rule: Rule, device: DeviceKind
 ) -> Judgement:
     """Return the judgement on the runs ``found`` against stored sessions; no more are measured."""
-    sessions = tuple(_session(one) for one in history)
-    baseline = Baseline(
-        case_id="case", machine_class="any", suite="suite", unit="iterations",
-        conditions=_CONDITIONS, sessions=sessions, anchor=sessions[0],
-    )  # fmt: skip
-    return judge(_case(device), _measurement(found), baseline, rule)
+    return judge(_case(device), _measurement(found), _baseline(history), rule)
+
+
+class Decided(NamedTuple):
+    """What both stages said of a case."""
+
+    verdict: Verdict
+    #: Pairs of runs that were measured; none where stored sessions decided.
+    pairs: int = 0
+
+
+def two_stages(
+    history: Sequence[Sequence[Run]],
+    now: Sequence[Run],
+    pairs: Sequence[tuple[Run, Run]],
+    *,
+    rule: Rule,
+    device: DeviceKind,
+) -> Decided:
+    """Return the verdict of stored sessions, and of pairs where these leave a case open.
+
+    As many of the runs of ``now`` and of the ``pairs`` (a run before, a run now) are used as the
+    looks of a session ask for.
+    """
+    case, baseline = _case(device), _baseline(history)
+    screens = screening_rule(case, baseline, rule)
+    stored, runs = _decided(
+        case, lambda count: judge(case, _measurement(now[:count]), baseline, screens), screens
+    )
+    if not needs_pairs(case, _measurement(now[:runs]), stored, baseline, rule):
+        return Decided(stored.verdict)
+
+    def look(count: int) -> Judgement:
+        before, after = (_measurement(side) for side in zip(*pairs[:count], strict=True))
+        return judge_interleaved(case, after, before, screens)
+
+    paired, count = _decided(case, look, screens, in_pairs=True)
+    both = decided_by_pairs(stored, paired, against="the stored commit", environment=())
+    return Decided(both.verdict, count)
 
 
 def interleaved(
@@ -128,16 +163,27 @@ def _screened(
     in_pairs: bool = False,
 ) -> tuple[str, int]:
     found: list[_Drawn] = []
-    judged: Judgement | None = None
-    case = _case(device)
-    while more := more_runs(case, judged, len(found), rule, in_pairs=in_pairs):
-        found += draw(more)
-        judged = verdict(found)
-    if judged is None:
-        raise RuntimeError("no run was asked for")
+
+    def look(count: int) -> Judgement:
+        found.extend(draw(count - len(found)))
+        return verdict(found)
+
+    judged, count = _decided(_case(device), look, rule, in_pairs=in_pairs)
     # Whatever is not judged is as open as what is inconclusive.
     said = Verdict.INCONCLUSIVE if judged.verdict in NOT_JUDGED else judged.verdict
-    return str(said), len(found)
+    return str(said), count
+
+
+def _decided(
+    case: Case, look: Callable[[int], Judgement], rule: Rule, *, in_pairs: bool = False
+) -> tuple[Judgement, int]:
+    """Return the judgement of the last look, and its runs or pairs; ``look`` judges so many."""
+    count = more_runs(case, None, 0, rule, in_pairs=in_pairs)
+    judged = look(count)
+    while more := more_runs(case, judged, count, rule, in_pairs=in_pairs):
+        count += more
+        judged = look(count)
+    return judged, count
 
 
 def _case(device: DeviceKind) -> Case:
@@ -145,6 +191,14 @@ def _case(device: DeviceKind) -> Case:
         suite="suite", framework="torch", workload="module:build", precision="fp32",
         layout=Layout.parse(_LAYOUT[device]), batch_size_per_device=1, unit="iterations",
         protocol=Protocol(),
+    )  # fmt: skip
+
+
+def _baseline(history: Sequence[Sequence[Run]]) -> Baseline:
+    sessions = tuple(_session(one) for one in history)
+    return Baseline(
+        case_id="case", machine_class="any", suite="suite", unit="iterations",
+        conditions=_CONDITIONS, sessions=sessions, anchor=sessions[0],
     )  # fmt: skip
 
 
@@ -171,24 +225,27 @@ def _is_rates_alone(found: Sequence[Run]) -> bool:
     return all(run.by_time == run.by_median for run in found)
 
 
+@lru_cache(maxsize=64)
+def _summary(run: Run, *, alone: bool) -> RunSummary:
+    """Return what a run measured; each look at a case takes its earlier runs again."""
+    return RunSummary(
+        throughput=run.by_time,
+        estimates={} if alone else {"median_step": run.by_median},
+        step_seconds=(),
+        ranks=(),
+        peak_memory_bytes=None,
+        time_to_first_step_s=1.0,
+        canary={} if run.canary is None else {_CANARY: run.canary},
+        others_cpu_share=None,
+        machine_speed={} if run.speed is None else {_WORK: run.speed},
+    )
+
+
 def _measurement(found: Sequence[Run]) -> Measurement:
-    summary = RunSummary(
-        throughput=1.0, estimates={}, step_seconds=(), ranks=(), peak_memory_bytes=None,
-        time_to_first_step_s=1.0, canary={}, others_cpu_share=None,
-    )  # fmt: skip
     alone = _is_rates_alone(found)
     return Measurement(
         case_id="case",
         unit="iterations",
         conditions=_CONDITIONS,
-        runs=tuple(
-            replace(
-                summary,
-                throughput=run.by_time,
-                estimates={} if alone else {"median_step": run.by_median},
-                machine_speed={} if run.speed is None else {_WORK: run.speed},
-                canary={} if run.canary is None else {_CANARY: run.canary},
-            )
-            for run in found
-        ),
+        runs=tuple(_summary(run, alone=alone) for run in found),
     )
