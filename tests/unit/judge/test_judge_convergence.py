@@ -28,7 +28,7 @@ CPU = case("1n2c")
 #: Falls of the suites on CPUs, width 8, 150 iterations ("two stages" is size tiny): unchanged,
 #: where other seeds, thread
 #: counts and rounding moved the losses; and with the labels shuffled at every step.
-#: Where they come from: docs/verdicts.md, "Convergence guard".
+#: Where they come from: docs/convergence.md, "Convergence guard".
 RECORDED = {
     ("resnet50", "fp32"): (
         (
