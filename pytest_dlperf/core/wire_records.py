@@ -289,6 +289,8 @@ class ImportsRecord(TypedDict):
     files: dict[str, str]
     #: Path of a package or module -> what was imported of it.
     copies: dict[str, ImportedCopy]
+    #: Files of modules in no tree, neither installed nor generated: no commit has them.
+    outside: list[str]
     #: Whether the rank started processes, whose imports are unknown.
     started_processes: bool
 

@@ -15,6 +15,7 @@ from pytest_dlperf.core.measurement import Environment, short_commit
 from pytest_dlperf.core.outcome import Confirmation
 from pytest_dlperf.core.packages import PACKAGES
 from pytest_dlperf.core.verdict import NEVER, Judgement, Verdict
+from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab import compare_arms
 from pytest_dlperf.flow.bench import SideBySide
 from pytest_dlperf.flow.looks import Measured
@@ -80,7 +81,7 @@ def second_stage(
         session=session, anchor=anchor, environment=tuple(_changes(session, environment))
     )
     try:
-        impossible = _impossible(case, bench, session)
+        impossible = _impossible(case, bench, session, measured.facts)
         if impossible:
             return replace(stage, impossible=impossible)
         same = not measurement.inject and has_same_code(
@@ -95,7 +96,7 @@ def second_stage(
     return replace(stage, same_code=same)
 
 
-def _impossible(case: Case, bench: Bench, session: Session) -> str:
+def _impossible(case: Case, bench: Bench, session: Session, facts: RunFacts) -> str:
     """Return why no pair with the code of ``session`` is possible; empty if one is."""
     if bench.arms is None or bench.hosts.node_part(case) is not None:
         return "nodes that are started by hand launch equally often, and would not know of pairs"
@@ -105,6 +106,13 @@ def _impossible(case: Case, bench: Bench, session: Session) -> str:
         return (
             "the stored session is of modified files, which no commit has; commit them, and store "
             "a session of that"
+        )
+    if "imports" in facts and (outside := facts["imports"]["outside"]):
+        more = f" and {len(outside) - 1} more" if len(outside) > 1 else ""
+        return (
+            f"ranks import {outside[0]}{more}, which this repository does not have, so that no "
+            "commit of it says which code that is; install it with its version, or import it from "
+            "here"
         )
     missing = missing_commit(bench.hosts.rootdir, session.commit)
     if not missing:

@@ -37,7 +37,7 @@ def test_code_that_is_slower_is_red_by_pairs(stored: Suite):
 
 def test_the_code_of_the_stored_session_is_never_red(stored: Suite):
     """The machine is slower: every launch is, whatever its code."""
-    stored.env(FAKE_STEP_S=0.02)
+    stored.env(FAKE_MACHINE=2)
     log = stored.path / "launches"
     stored.env(FAKE_LOG=log)
     result, outcomes = stored.outcomes(*ONLY, "--dlperf-strict")
@@ -46,4 +46,14 @@ def test_the_code_of_the_stored_session_is_never_red(stored: Suite):
     assert outcome["judgement"]["verdict"] == "passed"
     assert outcome["confirmation"]["same_code"] is True
     assert "the machine or its settings did it" in outcome["judgement"]["reason"]
+    assert outcome["confirmation"]["pairs"] is None
+
+
+def test_code_that_no_commit_has_leaves_no_pair_possible(stored: Suite):
+    stored.env(FAKE_IMPORTS="w.py", FAKE_OUTSIDE="/srv/models/net.py", FAKE_MACHINE=2)
+    result, outcomes = stored.outcomes(*ONLY)
+    outcome = outcomes[ONE]
+    assert result.ret == 1
+    assert outcome["judgement"]["verdict"] == "regressed"
+    assert "ranks import /srv/models/net.py" in outcome["confirmation"]["impossible"]
     assert outcome["confirmation"]["pairs"] is None

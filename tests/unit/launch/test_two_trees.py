@@ -69,7 +69,9 @@ class Pair:
             str(tree / name): hashlib.sha256((tree / name).read_bytes()).hexdigest()
             for name in names
         }
-        return RunFacts(imports=ImportsRecord(files=files, copies=copies, started_processes=False))
+        return RunFacts(
+            imports=ImportsRecord(files=files, copies=copies, outside=[], started_processes=False)
+        )
 
     def unaffected(self, *names: str, **copies: Any) -> str:
         """What is said of arms that import these files, each from its own tree."""

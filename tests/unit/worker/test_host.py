@@ -5,6 +5,7 @@ import importlib
 import os
 import subprocess
 import sys
+import tempfile
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,6 +84,31 @@ def test_a_copy_of_a_package_is_known_wherever_the_repository_has_it(
             "files": 1, "compiled": False, "roots": {"src/imp_alone.py": 1},
         },
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_outside"),
+    [
+        ("clone/python", True),
+        ("lib/site-packages", False),
+        ("cache/torchinductor_user/ab", False),
+        ("home/.triton/cache", False),
+        ("tmp/generated", False),
+    ],
+)
+@pytest.mark.usefixtures("modules")
+def test_a_module_that_nothing_installed_or_generated_is_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, is_outside: bool
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    place = tmp_path / folder
+    place.mkdir(parents=True)
+    (place / "imp_alone.py").write_text("")
+    monkeypatch.syspath_prepend(place)
+    importlib.import_module("imp_alone")
+    record = imported()
+    assert record is not None
+    assert (str(place / "imp_alone.py") in record["outside"]) is is_outside
 
 
 @pytest.mark.usefixtures("modules")
