@@ -12,7 +12,7 @@ from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import GOOD, Judgement, Verdict
+from pytest_dlperf.core.verdict import GOOD, Verdict
 
 #: pytest's own: its options, the test or the first conftest.py are none.
 USAGE: Final = 4
@@ -69,17 +69,7 @@ def against_words(arm: str, share: float) -> list[str]:
 
 def is_slower(outcome: Outcome) -> bool | None:
     """Return the answer of a session with ``against_words``; None where it is undecided."""
-    verdict = of_speed(outcome.judgement)
+    verdict = outcome.judgement.of_speed
     if (outcome.against is not None and outcome.against.unaffected) or verdict in GOOD:
         return False
     return True if verdict is Verdict.REGRESSED else None
-
-
-def of_speed(judgement: Judgement) -> Verdict:
-    """Return the verdict without that of memory and CPU time, which no search is made of."""
-    if judgement.verdict is not Verdict.REGRESSED:
-        return judgement.verdict
-    window = judgement.metrics.get("whole_window")
-    found = [one.verdict for one in (judgement.throughput, window) if one is not None]
-    order = (Verdict.REGRESSED, Verdict.INCONCLUSIVE, *GOOD)
-    return next((verdict for verdict in order if verdict in found), Verdict.INCONCLUSIVE)

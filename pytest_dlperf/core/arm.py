@@ -76,6 +76,21 @@ class RequirementArm:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PackagesArm:
+    """The current environment, with these packages over it, and nothing that they need."""
+
+    #: Each is ``name==version``.
+    requirements: tuple[str, ...]
+    kind: Literal["requirement"] = "requirement"
+
+    @property
+    def name(self) -> str:
+        """The first one, and how many more there are."""
+        first, *more = self.requirements
+        return f"{first} and {len(more)} more" if more else first
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class InterpreterArm:
     """Another interpreter, with its own packages."""
 
@@ -108,7 +123,7 @@ class SettingsArm:
         return " ".join(shown)
 
 
-Arm = HereArm | RefArm | RequirementArm | InterpreterArm | SettingsArm
+Arm = HereArm | RefArm | RequirementArm | PackagesArm | InterpreterArm | SettingsArm
 
 
 def parse_arm(text: str, *, what: str) -> Arm:

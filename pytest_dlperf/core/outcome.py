@@ -7,7 +7,7 @@ judgement has the keys of its throughput's comparison directly.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -194,6 +194,23 @@ class Against:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PackagePairs:
+    """Pairs of runs with the packages of a stored session, as far as they could be installed."""
+
+    #: None where no pair was possible.
+    pairs: Judgement | None = None
+    #: The other arm, and the runs of now in the pairs.
+    against: Against | None = None
+    measurement: Measurement | None = None
+    #: Why no pair was possible; empty where some were.
+    impossible: str = ""
+    #: Those that make the case slower: several where they move together, only together do it, or
+    #: ``undecided`` says why no single ones are known.
+    slower: tuple[PackageChange, ...] = ()
+    undecided: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Confirmation:
     """The second stage of a verdict: pairs of runs with the code of a stored session."""
 
@@ -208,12 +225,14 @@ class Confirmation:
     #: The other arm of the pairs, and the runs of now in them.
     against: Against | None = None
     measurement: Measurement | None = None
-    #: Whether no file that ranks import differs from that commit, and no package.
+    #: Whether no file that ranks import differs from that commit.
     same_code: bool = False
     #: Why no pair was possible; empty where some were, or none was needed.
     impossible: str = ""
     #: What else than the code changed since that session, in words.
     environment: tuple[str, ...] = ()
+    #: None where packages were not asked for, or are not what is left to explain.
+    packages: PackagePairs | None = None
     elapsed_s: float = 0.0
 
 
@@ -273,8 +292,10 @@ class Outcome:
         Of pairs it is computed, and where the machine's speed was taken out it is without that.
         """
         found = self.judgement.throughput
+        second = self.confirmation
         in_pairs = self.against is not None or (
-            self.confirmation is not None and self.confirmation.pairs is not None
+            second is not None
+            and (second.pairs or (second.packages and second.packages.pairs)) is not None
         )
         if found.now is not None and (in_pairs or found.machine_change is not None):
             return found.now
@@ -290,15 +311,22 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     sides: list[tuple[Measurement | None, Any]] = [(outcome.measurement, values)]
     if outcome.against is not None:
         sides.append((outcome.against.measurement, values["against"]))
-    if outcome.confirmation is not None:
-        pairs = values["confirmation"]
-        sides.append((outcome.confirmation.measurement, pairs))
-        if outcome.confirmation.against is not None:
-            sides.append((outcome.confirmation.against.measurement, pairs["against"]))
+    if (second := outcome.confirmation) is not None:
+        sides += _sides(second, values["confirmation"])
+        if second.packages is not None:
+            sides += _sides(second.packages, values["confirmation"]["packages"])
     for measured, written in sides:
         if measured:
             written["measurement"] |= {name: getattr(measured, name) for name in DERIVED}
     return values
+
+
+def _sides(
+    pairs: Confirmation | PackagePairs, values: dict[str, Any]
+) -> Iterator[tuple[Measurement | None, Any]]:
+    yield pairs.measurement, values
+    if pairs.against is not None:
+        yield pairs.against.measurement, values["against"]
 
 
 #: By these cases, files and levels are found, or they are words of ours: they stay as they are.
@@ -350,14 +378,20 @@ def outcome_from_json(values: Any) -> Outcome:
         values["judgement"] = {**own, "throughput": {**judgement, "verdict": None}}
         if isinstance(values.get("against"), dict):
             values["against"] = _without_derived(values["against"])
-        if isinstance(of_pairs := values.get("confirmation"), dict):
-            of_pairs = _without_derived(of_pairs)
-            if isinstance(of_pairs.get("against"), dict):
-                of_pairs["against"] = _without_derived(of_pairs["against"])
-            values["confirmation"] = of_pairs
+        if isinstance(second := values.get("confirmation"), dict):
+            second = values["confirmation"] = _without_derived_in_pairs(second)
+            if isinstance(second.get("packages"), dict):
+                second["packages"] = _without_derived_in_pairs(second["packages"])
         return decode(Outcome, _without_derived(values))
     except (KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"not an outcome: {error}") from error
+
+
+def _without_derived_in_pairs(values: dict[str, Any]) -> dict[str, Any]:
+    found = _without_derived(values)
+    if isinstance(found.get("against"), dict):
+        found["against"] = _without_derived(found["against"])
+    return found
 
 
 def _without_derived(values: dict[str, Any]) -> dict[str, Any]:

@@ -118,10 +118,11 @@ JUDGED: Final = GOOD | {Verdict.REGRESSED, Verdict.INCONCLUSIVE}
 NOT_JUDGED: Final = frozenset(set(Verdict) - GOOD - BAD)
 
 
+WITH_PACKAGES: Final = "packages"
+NEVER: Final = "never"
 #: What decides where stored sessions do not (``--dlperf-confirm``): pairs of runs with the code of
 #: a stored session, with its packages too, or nothing.
-CONFIRM: Final = ("pairs", "packages", "never")
-NEVER: Final = "never"
+CONFIRM: Final = ("pairs", WITH_PACKAGES, NEVER)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -266,3 +267,13 @@ class Judgement:
     known: KnownState | None = None
     #: Whether it passed although its machine moved or its steps drift: by every reading.
     by_readings: bool = False
+
+    @property
+    def of_speed(self) -> Verdict:
+        """The verdict without that of memory and CPU time, which no search is made of."""
+        if self.verdict is not Verdict.REGRESSED:
+            return self.verdict
+        window = self.metrics.get("whole_window")
+        found = [one.verdict for one in (self.throughput, window) if one is not None]
+        order = (Verdict.REGRESSED, Verdict.INCONCLUSIVE, *GOOD)
+        return next((verdict for verdict in order if verdict in found), Verdict.INCONCLUSIVE)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_dlperf.cases.possible import check_data, check_possible
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, fits
 from pytest_dlperf.core.arm import Arm, HereArm, ReadyArm, Reported
-from pytest_dlperf.core.baseline import Baseline, level_of
+from pytest_dlperf.core.baseline import Baseline, Session, level_of
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Environment
@@ -74,7 +74,13 @@ class Stored:
         None where they are not known. Raises ``BaselineError`` for a file that cannot be used.
         """
         level = level_of(() if baseline is None else baseline.sessions)
-        before = level[-1].software.get(PACKAGES) if level else None
+        return self.packages_since(level[-1], environment) if level else ()
+
+    def packages_since(
+        self, session: Session, environment: Environment
+    ) -> tuple[PackageChange, ...]:
+        """Return the packages that differ from those of ``session``, as ``package_changes``."""
+        before = session.software.get(PACKAGES)
         if before is None or before == environment.software.get(PACKAGES):
             return ()
         stored = self.store.packages(environment.machine_class, before)
@@ -145,6 +151,17 @@ class Bench:
     #: Takes an interrupt that came when the verdict was known, so that it is not lost; it is to
     #: be raised once the outcome is handed over.
     interrupted: Callable[[KeyboardInterrupt], None] = _raised
+
+    def in_pairs(self, against: Arm, folder: str) -> Bench:
+        """Return the bench of pairs with another arm, whose runs are kept apart in ``folder``."""
+        assert self.arms is not None
+        here = self.folder / folder
+        return replace(
+            self,
+            hosts=replace(self.hosts, folder=here),
+            runs=SessionRuns(here),
+            side_by_side=SideBySide(against=against, arms=self.arms),
+        )
 
     def of_arm(self, arm: ReadyArm, folder: Path, *, inject: bool, reported: Reported) -> Bench:
         """Return the bench of one arm, whose runs are kept in ``folder``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,14 @@ from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, DlperfError
-from pytest_dlperf.core.measurement import Environment, short_commit
+from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import Confirmation
-from pytest_dlperf.core.packages import PACKAGES
-from pytest_dlperf.core.verdict import NEVER, Judgement, Verdict
+from pytest_dlperf.core.verdict import GOOD, NEVER, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab import compare_arms
-from pytest_dlperf.flow.bench import SideBySide
+from pytest_dlperf.flow.environment_change import EnvironmentChange
 from pytest_dlperf.flow.looks import Measured
+from pytest_dlperf.flow.package_pairs import ByPackages, change_since, is_asked_for
 from pytest_dlperf.flow.same_code import has_same_code
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
@@ -28,7 +27,6 @@ from pytest_dlperf.judge.two_stages import (
     without_pairs,
 )
 from pytest_dlperf.launch.arms.git import missing_commit
-from pytest_dlperf.store.history.session_runs import SessionRuns
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench
@@ -56,9 +54,9 @@ class SecondStage:
     session: Session
     #: Whether it is the anchor.
     anchor: bool
-    #: What else than the code changed since, in words.
-    environment: tuple[str, ...]
-    #: Whether code and packages are those of that session.
+    #: What else than the code changed since.
+    change: EnvironmentChange
+    #: Whether the code is that of that session.
     same_code: bool = False
     #: Why no pair is possible; empty if one is.
     impossible: str = ""
@@ -76,10 +74,7 @@ def second_stage(
     drifted = judgement.metrics.get("anchor")
     anchor = drifted is not None and drifted.verdict is Verdict.REGRESSED
     session = baseline.anchor if anchor and baseline.anchor else baseline.level[-1]
-    environment = bench.hosts.environment(case, measured.facts)
-    stage = SecondStage(
-        session=session, anchor=anchor, environment=tuple(_changes(session, environment))
-    )
+    stage = SecondStage(session=session, anchor=anchor, change=EnvironmentChange())
     try:
         impossible = _impossible(case, bench, session, measured.facts)
         if impossible:
@@ -91,9 +86,10 @@ def second_stage(
             baselines=bench.stored.store.root,
             but=bench.workdir,
         )
+        change = change_since(case, bench, session, bench.hosts.environment(case, measured.facts))
     except DlperfError as error:
         return replace(stage, impossible=str(error))
-    return replace(stage, same_code=same)
+    return replace(stage, same_code=same, change=change)
 
 
 def _impossible(case: Case, bench: Bench, session: Session, facts: RunFacts) -> str:
@@ -120,25 +116,6 @@ def _impossible(case: Case, bench: Bench, session: Session, facts: RunFacts) -> 
     return f"{missing}; it is that of the stored session, --update-baselines stores a new one"
 
 
-def _changes(session: Session, environment: Environment) -> Iterator[str]:
-    """Yield what differs between the environment of ``session`` and that of now, in words.
-
-    What one of the two does not know is no difference. Of packages that differ, the framework's
-    own is named beside how many do.
-    """
-    for was, now in (
-        (session.software, environment.software),
-        (session.machine, environment.machine),
-    ):
-        for name in sorted(was.keys() & now.keys()):
-            if was[name] != now[name]:
-                yield (
-                    "installed packages"
-                    if name == PACKAGES
-                    else f"{name} {was[name]} became {now[name]}"
-                )
-
-
 def confirmed(
     case: Case, bench: Bench, stored: Measured, stage: SecondStage, *, workload_folder: str
 ) -> Measured:
@@ -147,54 +124,60 @@ def confirmed(
     Where no pair can be run, stored sessions judge alone, and the sentence says why.
     """
     began_s = time.monotonic()
-    judgement, commit = stored.judgement, stage.session.commit
-    against = short_commit(commit)
+    session, judgement = stage.session, stored.judgement
     confirmation = Confirmation(
         stored=judgement,
-        commit=commit,
+        commit=session.commit,
         anchor=stage.anchor,
-        environment=stage.environment,
-        impossible=stage.impossible,
+        environment=stage.change.words,
+        same_code=stage.same_code,
     )
     if stage.impossible:
         return _alone(stored, confirmation, stage.impossible)
-    if stage.same_code and not stage.environment:
-        same = with_same_code(judgement, against=against)
-        confirmation = replace(confirmation, same_code=True)
-        return replace(stored, judgement=same, confirmation=confirmation)
-    if stage.same_code:
-        pairs = Judgement(verdict=Verdict.PASSED, reason="no file that ranks import differs")
-        both = decided_by_pairs(judgement, pairs, against=against, environment=stage.environment)
-        confirmation = replace(confirmation, same_code=True)
-        return replace(stored, judgement=both, confirmation=confirmation)
-    try:
-        paired = compare_arms(
-            case, _bench_of_pairs(bench, commit), workload_folder=workload_folder
+    change, explanation = stage.change, stored.explanation
+    code = Judgement(verdict=Verdict.PASSED, reason="no file that ranks import differs")
+    if not stage.same_code:
+        try:
+            pairs = bench.in_pairs(RefArm(ref=session.commit), _FOLDER)
+            paired = compare_arms(case, pairs, workload_folder=workload_folder)
+        except BudgetSpentError:
+            why = f"the budget of {bench.policy.budget_text} was spent"
+            return _alone(stored, confirmation, why)
+        except DlperfError as error:
+            return _alone(stored, confirmation, f"{error}")
+        assert paired.against is not None
+        same = paired.against.unaffected
+        code = replace(paired.judgement, verdict=Verdict.PASSED) if same else paired.judgement
+        # What ranks with the code of before have as well is not the code's doing
+        change = change.without_that_of(session, paired.against.software)
+        explanation = paired.explanation
+        confirmation = replace(
+            confirmation,
+            pairs=paired.judgement,
+            against=paired.against,
+            measurement=paired.measurement,
+            same_code=same,
+            environment=change.words,
         )
-    except BudgetSpentError:
-        return _alone(stored, confirmation, f"the budget of {bench.policy.budget_text} was spent")
-    except DlperfError as error:
-        return _alone(stored, confirmation, f"{error}")
-    assert paired.against is not None
-    elapsed_s = time.monotonic() - began_s
-    confirmation = replace(
-        confirmation,
-        pairs=paired.judgement,
-        against=paired.against,
-        measurement=paired.measurement,
-        same_code=paired.against.unaffected,
-        elapsed_s=elapsed_s,
-    )
-    pairs = paired.judgement
-    if paired.against.unaffected:
-        pairs = replace(pairs, verdict=Verdict.PASSED)
-        if not stage.environment:
-            same = with_same_code(judgement, against=against)
-            return replace(stored, judgement=same, confirmation=confirmation)
-    both = decided_by_pairs(judgement, pairs, against=against, environment=stage.environment)
-    return replace(
-        stored, judgement=both, confirmation=confirmation, explanation=paired.explanation
-    )
+    against = short_commit(session.commit)
+    if confirmation.same_code and not change.words:
+        both = with_same_code(judgement, against=against)
+    elif code.verdict in GOOD and is_asked_for(bench, judgement, change):
+        of_packages = ByPackages(
+            case=case, bench=bench, session=session, change=change, workload_folder=workload_folder
+        )
+        both, packages = of_packages.decide(judgement, code)
+        confirmation = replace(confirmation, packages=packages)
+    else:
+        both = decided_by_pairs(
+            judgement,
+            code,
+            against=against,
+            environment=change.words,
+            measured_by=change.measured_by,
+        )
+    confirmation = replace(confirmation, elapsed_s=time.monotonic() - began_s)
+    return replace(stored, judgement=both, confirmation=confirmation, explanation=explanation)
 
 
 def _alone(stored: Measured, confirmation: Confirmation, why: str) -> Measured:
@@ -202,16 +185,4 @@ def _alone(stored: Measured, confirmation: Confirmation, why: str) -> Measured:
         stored,
         judgement=without_pairs(stored.judgement, why),
         confirmation=replace(confirmation, impossible=why),
-    )
-
-
-def _bench_of_pairs(bench: Bench, commit: str) -> Bench:
-    """Return the bench of pairs with the tree of ``commit``, whose runs are kept apart."""
-    assert bench.arms is not None
-    folder = bench.folder / _FOLDER
-    return replace(
-        bench,
-        hosts=replace(bench.hosts, folder=folder),
-        runs=SessionRuns(folder),
-        side_by_side=SideBySide(against=RefArm(ref=commit), arms=bench.arms),
     )

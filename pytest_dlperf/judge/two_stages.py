@@ -62,24 +62,55 @@ def _is_cut_short(measurement: Measurement) -> bool:
 
 
 def decided_by_pairs(
-    stored: Judgement, pairs: Judgement, *, against: str, environment: Sequence[str]
+    stored: Judgement,
+    pairs: Judgement,
+    *,
+    against: str,
+    environment: Sequence[str],
+    measured_by: str = "",
 ) -> Judgement:
     """Return the verdict of both stages.
 
     ``stored`` is the judgement by stored sessions, ``pairs`` that of pairs with the code
-    ``against``; ``environment`` says what else than the code changed since that session, in words.
-    Pairs answer for the code alone: where they find it no slower and the environment is another
-    one, the stored sessions still judge that.
+    ``against``; ``environment`` says what else than the code changed since that session, in words,
+    and ``measured_by`` what would measure that. Pairs answer for the code alone: where they find
+    it no slower and the environment is another one, the stored sessions still judge that.
     """
-    both = f"{_than_stored(stored.throughput)}; side by side with {against} {_beside(pairs)}"
     if pairs.verdict in GOOD and environment and stored.verdict not in GOOD:
-        reason = (
-            f"{both}: the code is not the cause; {', '.join(environment)} changed\n"
-            f"{stored.reason}\n{pairs.reason}"
-        )
-        return replace(stored, reason=reason)
+        remedy = f"{measured_by} measures that" if measured_by else sentences.ACCEPT_LEVEL
+        words = f"{_than_stored(stored.throughput)}; {_of_code(pairs)}; {_some(environment)}"
+        return replace(stored, reason=f"{words}: {remedy}\n{stored.reason}\n{pairs.reason}")
+    both = f"{_than_stored(stored.throughput)}; side by side with {against} {_beside(pairs)}"
     reason = f"{both}: {_conclusion(pairs, stored)}\n{pairs.reason}\n{stored.reason}"
     return replace(pairs, reason=reason)
+
+
+def decided_by_packages(
+    stored: Judgement,
+    code: Judgement,
+    packages: Judgement,
+    *,
+    changed: str,
+    environment: Sequence[str],
+    undo: str,
+) -> Judgement:
+    """Return the verdict where pairs with other packages follow those of the code.
+
+    ``packages`` is the judgement by pairs with the packages of the stored session, ``changed``
+    says which differ, and ``undo`` what installs those of before; ``environment`` is what else
+    changed, in words. Where the packages are no slower either, the stored sessions judge the rest.
+    """
+    seen = f"{_than_stored(stored.throughput)}; {_of_code(code)}; {changed}: side by side"
+    seen += f" {_change_of(packages)}"
+    reasons = f"{packages.reason}\n{code.reason}\n{stored.reason}"
+    if packages.verdict in GOOD and environment:
+        return replace(
+            stored, reason=f"{seen}; {_some(environment)}: {sentences.ACCEPT_LEVEL}\n{reasons}"
+        )
+    conclusion = _conclusion(packages, stored)
+    if packages.verdict is Verdict.REGRESSED:
+        conclusion = f"regressed; {undo}, or {sentences.ACCEPT_LEVEL}"
+    return replace(packages, reason=f"{seen}: {conclusion}\n{reasons}")
 
 
 def with_same_code(stored: Judgement, *, against: str) -> Judgement:
@@ -121,6 +152,25 @@ def _beside(pairs: Judgement) -> str:
         return "not compared"
     low, high = (sentences.signed(end) for end in found.interval)
     return f"{sentences.change(found.change)} ({low} to {high})"
+
+
+def _of_code(pairs: Judgement) -> str:
+    """Return that the code is not the cause, with what pairs of it showed."""
+    found = pairs.throughput.change
+    if found is None:
+        return "the code is the same"
+    return f"the code is not the cause (side by side {sentences.signed(found)})"
+
+
+def _change_of(pairs: Judgement) -> str:
+    found = pairs.throughput.change
+    return "not compared" if found is None else sentences.change(found)
+
+
+def _some(environment: Sequence[str]) -> str:
+    """Return the first two of what changed; the results have all."""
+    more = f" and {len(environment) - 2} more" if len(environment) > 2 else ""
+    return ", ".join(environment[:2]) + more
 
 
 def _conclusion(pairs: Judgement, stored: Judgement) -> str:

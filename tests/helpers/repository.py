@@ -35,14 +35,16 @@ class Repository:
         return self.git("worktree", "list", "--porcelain").count("worktree ")
 
 
-def wheel(folder: Path, version: str, *, requires: str = "", name: str = "tinynet") -> Path:
-    """Write a wheel of a package with one module and that version, as a build would."""
+def wheel(
+    folder: Path, version: str, *, requires: str = "", name: str = "tinynet", text: str = ""
+) -> Path:
+    """Write a wheel of a package with one module, its version or ``text``, as a build would."""
     path = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     metadata += f"Requires-Dist: {requires}\n" if requires else ""
     with zipfile.ZipFile(path, "w") as file:
-        file.writestr(f"{name}.py", f"version = {version!r}\n")
+        file.writestr(f"{name}.py", text or f"version = {version!r}\n")
         file.writestr(f"{info}/METADATA", metadata)
         file.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.cli.bisect_environment import changed
 from pytest_dlperf.launch.arms.environment import make_environment, side_of
+from pytest_dlperf.launch.arms.package_search import changed
 from tests.helpers.perf_project import PerfProject
 from tests.helpers.repository import wheel
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.cli.pytest_session import against_words, is_slower, of_speed, run_session
+from pytest_dlperf.cli.pytest_session import against_words, is_slower, run_session
 from pytest_dlperf.cli.stdout import say_error
 from pytest_dlperf.core.arm import RefArm, parse_arm
 from pytest_dlperf.core.errors import UsageError
@@ -83,7 +83,7 @@ def _measure(arguments: argparse.Namespace, share: float, where: Path) -> tuple[
 
 def code_of(outcome: Outcome, *, faster: bool) -> int:
     """Return the exit code for ``git bisect run`` after a measured commit, and print why."""
-    verdict = of_speed(outcome.judgement)
+    verdict = outcome.judgement.of_speed
     answer = is_slower(outcome)
     if answer is not None:
         _print_to_stderr("slower" if answer else f"not slower ({verdict})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.launch.arms.git import last_lines
@@ -36,6 +38,8 @@ class Package:
     requirement: str
     #: Its own requirements, as its metadata have them.
     requires: tuple[str, ...] = ()
+    #: The folder that it was installed from, editable or not; empty for all others.
+    folder: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,17 +71,18 @@ def side_of(text: str, *, what: str) -> Side:
     if path.suffix == ".txt":
         if not path.is_file():
             raise UsageError(f"{what}={text}: there is no such file")
-        return _with_file(_of_interpreter(sys.executable), path)
+        return _with_file(of_interpreter(sys.executable), path)
     python = shutil.which(str(path))
     if python is None:
         raise UsageError(
             f"{what}={text}: give an interpreter (.venv/bin/python), or a file of requirements "
             "that ends in .txt"
         )
-    return _of_interpreter(str(Path(python).absolute()))
+    return of_interpreter(str(Path(python).absolute()))
 
 
-def _of_interpreter(python: str) -> Side:
+def of_interpreter(python: str) -> Side:
+    """Return what ``python`` has installed; raise ``CaseError`` if it does not say it."""
     document = json.loads(_output([python, "-I", "-c", _LIST], f"{python} cannot list packages"))
     packages: dict[str, Package] = {}
     for name, version, requires, direct in document["packages"]:
@@ -90,6 +95,7 @@ def _of_interpreter(python: str) -> Side:
                 version=version + _commit(url),
                 requirement=_requirement(name, version, url),
                 requires=tuple(requires),
+                folder=_folder(url),
             ),
         )
     major, minor = document["python"]
@@ -121,6 +127,25 @@ def _with_file(base: Side, path: Path) -> Side:
         sites=base.sites,
         version=base.version,
     )
+
+
+def packages_in(overlay: Path) -> dict[str, Package]:
+    """Return the packages that were installed into the folder ``overlay``."""
+    found = importlib.metadata.distributions(path=[str(overlay)])
+    return {
+        normal(one.name): Package(
+            name=one.name,
+            version=one.version,
+            requirement=f"{one.name}=={one.version}",
+            requires=tuple(one.requires or ()),
+        )
+        for one in found
+    }
+
+
+def _folder(url: Mapping[str, Any] | None) -> str:
+    is_folder = url is not None and "dir_info" in url
+    return unquote(urlsplit(url["url"]).path) if url is not None and is_folder else ""
 
 
 def _commit(url: Mapping[str, Any] | None) -> str:

@@ -17,6 +17,7 @@ from filelock import FileLock
 from pytest_dlperf.core.arm import (
     Arm,
     InterpreterArm,
+    PackagesArm,
     ReadyArm,
     RefArm,
     RequirementArm,
@@ -69,6 +70,8 @@ class Arms:
             return self._of_ref(arm)
         if isinstance(arm, RequirementArm):
             return self._of_requirement(arm.requirement)
+        if isinstance(arm, PackagesArm):
+            return self._of_packages(arm)
         if isinstance(arm, InterpreterArm):
             if _is_project(arm.python):
                 return self._of_requirement(arm.python)
@@ -122,6 +125,16 @@ class Arms:
             lambda folder: installer.install(requirement, resolved, folder),
         )
         return ReadyArm(name=requirement, kind="requirement", overlay=str(folder.resolve()))
+
+    def _of_packages(self, arm: PackagesArm) -> ReadyArm:
+        base = self._folder / "packages"
+        installer = Installer(self._python, self._execute, base)
+        self._overlays = FolderCache(base, remove=_remove)
+        folder = self._overlays.folder(
+            installer.exact_folder_name(arm.requirements),
+            lambda folder: installer.install_exactly(arm.requirements, folder),
+        )
+        return ReadyArm(name=arm.name, kind=arm.kind, overlay=str(folder.resolve()))
 
 
 def _remove(folder: Path) -> None:

@@ -230,6 +230,20 @@ class Installer:
                 f"{', '.join(resolved.packages)}, then {', '.join(installed.packages)}; run again"
             )
 
+    def install_exactly(self, requirements: Sequence[str], folder: Path) -> None:
+        """Install these into ``folder``, and nothing that they need; raise ``CaseError``."""
+        options = ("--no-deps", "--target", str(folder), *requirements)
+        command: tuple[str, ...] = (*self._pip, "install", *options)
+        if self._uv is not None:
+            command = (self._uv, "pip", "install", "--python", self._python, *options)
+        logs = folder.with_name(f"{folder.name}.install")
+        self._execute_command(command, ", ".join(requirements), logs)
+
+    def exact_folder_name(self, requirements: Sequence[str]) -> str:
+        """Return the name of the folder of ``install_exactly``, a digest; raise ``CaseError``."""
+        texts = ("exactly", self._identity(), *requirements)
+        return hashlib.sha256(os.fsencode("\0".join(texts))).hexdigest()[:24]
+
     def _install(self, requirement: str, folder: str, report: Path) -> tuple[str, ...]:
         path = local_path(requirement)
         # pip's cache knows what it built of an archive by the name only.

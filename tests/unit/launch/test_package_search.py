@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_dlperf.cli.bisect_environment import Group, changed, groups_of, search
 from pytest_dlperf.launch.arms.environment import Package
+from pytest_dlperf.launch.arms.package_search import Group, changed, groups_of, search
 
 
 def side(**versions: str) -> dict[str, Package]:
