@@ -25,7 +25,12 @@ from pytest_dlperf.judge import more_runs
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.stats import family
-from pytest_dlperf.judge.two_stages import decided_by_pairs, needs_pairs, screening_rule
+from pytest_dlperf.judge.two_stages import (
+    decided_by_pairs,
+    needs_pairs,
+    of_a_stage,
+    screening_rule,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -129,7 +134,7 @@ def two_stages(
 
     def look(count: int) -> Judgement:
         before, after = (_measurement(side) for side in zip(*pairs[:count], strict=True))
-        return judge_interleaved(case, after, before, screens)
+        return judge_interleaved(case, after, before, of_a_stage(screens))
 
     paired, count = _decided(case, look, screens, in_pairs=True)
     both = decided_by_pairs(stored, paired, against="the stored commit", environment=())

@@ -143,6 +143,8 @@ class Rule:
     family: int = 1
     #: The part of a case's error rate that this one comparison may spend on an alarm.
     alarm_share: float = 1.0
+    #: The part of a certificate's error rate that this stage of the verdict may spend.
+    certify_share: float = 1.0
     #: Noise that this machine class has shown at the case's world size; None: the built-in one.
     prior: Prior | None = None
 

@@ -22,6 +22,7 @@ from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.hosts import Hosts, check_probed
 from pytest_dlperf.flow.watcher import Watcher
+from pytest_dlperf.judge.two_stages import of_a_stage
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.base import Target, brings_own_interpreter
 from pytest_dlperf.launch.launchers import check_program
@@ -153,12 +154,13 @@ class Bench:
     interrupted: Callable[[KeyboardInterrupt], None] = _raised
 
     def in_pairs(self, against: Arm, folder: str) -> Bench:
-        """Return the bench of pairs with another arm, whose runs are kept apart in ``folder``."""
+        """Return the bench of a second stage, whose runs are kept apart in ``folder``."""
         assert self.arms is not None
         here = self.folder / folder
         return replace(
             self,
             hosts=replace(self.hosts, folder=here),
+            policy=replace(self.policy, rule=of_a_stage(self.policy.rule)),
             runs=SessionRuns(here),
             side_by_side=SideBySide(against=against, arms=self.arms),
         )

@@ -9,7 +9,7 @@ from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
 from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats.contrast import Contrast, Spread, change_of, margin, share_of
-from pytest_dlperf.judge.stats.family import alarm_alpha
+from pytest_dlperf.judge.stats.family import alarm_alpha, certify_alpha
 from pytest_dlperf.judge.stats.runs_needed import stored_runs_needed
 from pytest_dlperf.judge.stats.stored import expected_spread
 
@@ -83,7 +83,7 @@ def verdict_of(
         worse = worse and found.shift < -margin(floor, sign)
         if worse:
             return Verdict.REGRESSED
-    if found.certified(rule.alpha * spent.certify) > -margin(tolerance, sign):
+    if found.certified(certify_alpha(rule, spent)) > -margin(tolerance, sign):
         return Verdict.PASSED
     return Verdict.REGRESSED if worse else Verdict.INCONCLUSIVE
 
@@ -119,5 +119,5 @@ def learnt_tolerance(metric: MetricValues, rule: Rule, spent: Spending) -> float
 
 def tolerance_for(expected: Spread, rule: Rule, spent: Spending, sign: int = 1) -> float:
     """Return the tolerance that a session of the expected spread needs."""
-    needed = expected.reach(rule.alpha * spent.certify) + _POWER * expected.se
+    needed = expected.reach(certify_alpha(rule, spent)) + _POWER * expected.se
     return max(rule.tolerance_min, share_of(needed, sign))

@@ -6,6 +6,8 @@ all else is measured in pairs against the code of the stored session.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -16,11 +18,16 @@ from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import refusals, sentences
 from pytest_dlperf.judge.comparisons import given_tolerance
+from pytest_dlperf.judge.screen import looked
+from pytest_dlperf.judge.stats.contrast import Spread, margin
+from pytest_dlperf.judge.stats.family import certify_alpha
 
 #: The slowdown up to which a case passes, where none is given.
 TOLERANCE: Final = 0.05
-#: From so many stored sessions on, their spread shows how far sessions differ.
-ENOUGH_SESSIONS: Final = 3
+#: From so many stored sessions on, their spread shows how far sessions differ. Where half of all
+#: sessions are slow, five that are all slow and a fast one now are one case in 64; with three it
+#: is one in 16, and each of them hides a slowdown.
+ENOUGH_SESSIONS: Final = 5
 #: Verdicts that no pair can change: nothing was measured, or there is nothing to compare with.
 _WITHOUT_A_LEVEL: Final = frozenset({Verdict.ERROR, Verdict.NOT_RUN, Verdict.NO_BASELINE})
 
@@ -32,6 +39,11 @@ def screening_rule(case: Case, baseline: Baseline | None, rule: Rule) -> Rule:
     return replace(rule, tolerance=TOLERANCE if given is None else given)
 
 
+def of_a_stage(rule: Rule) -> Rule:
+    """Return ``rule`` for one of two stages: either may pass a case, so each has half of 5 %."""
+    return replace(rule, certify_share=1 / 2)
+
+
 def needs_pairs(
     case: Case,
     measurement: Measurement,
@@ -41,8 +53,8 @@ def needs_pairs(
 ) -> bool:
     """Return whether pairs are to decide what stored sessions left open.
 
-    ``rule`` is the session's own, before ``screening_rule``. A pass stands once enough sessions
-    are stored, or where a tolerance was given. Other work, or other conditions, are no question
+    ``rule`` is the session's own, before ``screening_rule``. A pass stands where enough sessions
+    are stored, and these alone certify it. Other work, or other conditions, are no question
     to pairs: the stored number is that of another training.
     """
     if baseline is None or baseline.source.kind != "measured" or not baseline.level:
@@ -53,8 +65,21 @@ def needs_pairs(
         return False
     if judgement.verdict not in GOOD:
         return True
-    is_given = given_tolerance(case, baseline, rule) is not None
-    return not is_given and len(baseline.level) < ENOUGH_SESSIONS
+    alpha = certify_alpha(of_a_stage(rule), looked(case, measurement, rule))
+    return not _is_certified_by_sessions(judgement.throughput, baseline, alpha)
+
+
+def _is_certified_by_sessions(found: Comparison, baseline: Baseline, alpha: float) -> bool:
+    """Whether a case is within the tolerance by the spread of its stored sessions alone.
+
+    The prior, which the judge adds to it, is that of quieter machines than some are.
+    """
+    levels = [math.log(statistics.median(one.runs)) for one in baseline.level if one.runs]
+    if len(levels) < ENOUGH_SESSIONS or found.change is None or found.tolerance is None:
+        return False
+    se = statistics.stdev(levels) * math.sqrt(1 + 1 / len(levels))
+    reach = Spread(se=se, df=len(levels) - 1).reach(alpha)
+    return math.log1p(found.change) - reach > -margin(found.tolerance)
 
 
 def _is_cut_short(measurement: Measurement) -> bool:

@@ -1,4 +1,4 @@
-"""Splits the error rate of alarms over the cases of a suite and over the metrics of a case."""
+"""Splits error rates: of alarms over cases and their metrics, of certificates over stages."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ def family_size(baselines: Iterable[Baseline]) -> int:
 def alarm_alpha(rule: Rule, spent: Spending) -> float:
     """Return the error rate of one alarm, split over the suite, the metrics and the looks."""
     return rule.alpha * rule.alarm_share * spent.alarm / max(1, rule.family)
+
+
+def certify_alpha(rule: Rule, spent: Spending) -> float:
+    """Return the error rate of one certificate, split over the stages and the looks."""
+    return rule.alpha * rule.certify_share * spent.certify
 
 
 def of_throughput(rule: Rule) -> Rule:

@@ -11,7 +11,7 @@ from pytest_dlperf.core.verdict import Prior, Rule
 from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats.contrast import Contrast, Spread, margin, median_cost, quantile
-from pytest_dlperf.judge.stats.family import alarm_alpha
+from pytest_dlperf.judge.stats.family import alarm_alpha, certify_alpha
 from pytest_dlperf.judge.stats.paired import PairedDifferences, contrast_of, likely_variance
 from pytest_dlperf.judge.stats.stored import expected_alarm
 
@@ -38,7 +38,7 @@ def pairs_needed(
     """
     likely = replace(pairs, variance=likely_variance(pairs, prior))
     alarm = alarm_alpha(rule, spent)
-    effect, certify = margin(rule.min_effect, sign), rule.alpha * spent.certify
+    effect, certify = margin(rule.min_effect, sign), certify_alpha(rule, spent)
     better = margin(rule.min_effect, -sign)
 
     def decides(count: int) -> bool:
@@ -64,7 +64,7 @@ def stored_runs_needed(
     sessions differ too much.
     """
     medians, have = len(metric.now.samples), len(metric.now.samples[0])
-    certify, alarm = rule.alpha * spent.certify, alarm_alpha(rule, spent)
+    certify, alarm = certify_alpha(rule, spent), alarm_alpha(rule, spent)
     effect = margin(rule.min_effect, metric.sign)
 
     def reach(spread: Spread, alpha: float, least: float = 0.0) -> float:

@@ -1,0 +1,72 @@
+"""Which cases stored sessions pass, and which go on to pairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.judge import judge
+from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.two_stages import needs_pairs, of_a_stage
+from tests.helpers.judge_builders import around, baseline, case, measurement, published, session
+
+GPU = case("1n2g")
+RULE = Rule(tolerance=0.05)
+
+
+def verdict_and_need(levels: list[float], now: float, rule: Rule = RULE) -> tuple[Verdict, bool]:
+    """Return what stored sessions of these levels say, and whether pairs are to decide."""
+    before = baseline(*(session(around(level)) for level in levels))
+    found = measurement(around(now))
+    judged = judge(GPU, found, before, rule)
+    return judged.verdict, needs_pairs(GPU, found, judged, before, rule)
+
+
+@pytest.mark.parametrize(("sessions", "goes_on"), [(1, True), (4, True), (5, False), (10, False)])
+def test_fewer_than_five_stored_sessions_pass_no_case(sessions: int, goes_on: bool) -> None:
+    levels = [99.8, 100.2, 100.0, 100.1, 99.9, 100.0, 99.9, 100.1, 100.2, 99.8]
+    assert verdict_and_need(levels[:sessions], 100.0) == (Verdict.PASSED, goes_on)
+
+
+def test_sessions_that_differ_pass_a_case_by_their_own_spread() -> None:
+    """The judge believes a quiet prior as well, which is no reason to pass."""
+    levels = [97.0, 103.0, 99.0, 101.5, 98.0, 102.0]
+    assert verdict_and_need(levels, 101.0) == (Verdict.PASSED, True)
+    assert verdict_and_need(levels, 106.0) == (Verdict.PASSED, False)
+    assert verdict_and_need(levels, 101.0, Rule(tolerance=0.2)) == (Verdict.PASSED, False)
+
+
+def test_what_stored_sessions_do_not_pass_goes_on() -> None:
+    assert verdict_and_need([100.0] * 10, 90.0) == (Verdict.REGRESSED, True)
+    assert verdict_and_need([100.0] * 10, 96.0, replace(RULE, family=24)) == (
+        Verdict.INCONCLUSIVE,
+        True,
+    )
+
+
+def test_published_numbers_and_other_conditions_are_no_question_to_pairs() -> None:
+    found = measurement(around(90.0))
+    for before in (None, published(100.0)):
+        judged = judge(GPU, found, before, RULE)
+        assert not needs_pairs(GPU, found, judged, before, RULE)
+    before = baseline(session(around(100.0)))
+    other = replace(found, conditions=replace(found.conditions, dtype="bfloat16"))
+    judged = judge(GPU, other, before, RULE)
+    assert judged.verdict is Verdict.INCOMPARABLE
+    assert not needs_pairs(GPU, other, judged, before, RULE)
+
+
+def test_each_stage_has_half_of_the_error_rate_of_a_certificate() -> None:
+    """Pairs that one stage of 5 % would pass; an alarm has its whole rate."""
+    rates = [98.0, 99.5, 101.0, 97.5, 100.5], [100.0] * 5
+    arms = measurement(rates[0]), measurement(rates[1])
+    alone = judge_interleaved(GPU, *arms, Rule(tolerance=0.03))
+    p_passed = alone.throughput.p_passed
+    assert p_passed is not None
+    assert 0.3 * 0.025 < p_passed < 0.3 * 0.05, "four looks share it"
+    assert alone.verdict is Verdict.PASSED
+    paired = judge_interleaved(GPU, *arms, of_a_stage(Rule(tolerance=0.03)))
+    assert paired.verdict is Verdict.INCONCLUSIVE
+    assert paired.throughput.sees == alone.throughput.sees
