@@ -20,7 +20,7 @@ from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.outcome import Outcome, as_written
 from pytest_dlperf.core.place import Host
 from pytest_dlperf.core.secret_texts import masked, secrets_of
-from pytest_dlperf.core.verdict import NEVER, Judgement, KnownState, Verdict
+from pytest_dlperf.core.verdict import NEVER, Judgement, Verdict
 from pytest_dlperf.core.writable import message_of, unforeseen
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide, Stored
 from pytest_dlperf.flow.budget import Budget
@@ -31,7 +31,6 @@ from pytest_dlperf.flow.pipeline import run_case
 from pytest_dlperf.flow.same_code import reported_here
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.unfinished import unfinished
-from pytest_dlperf.judge import common_shift, gates
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.launch.arms.checkout import Checkout, checkout_of
 from pytest_dlperf.launch.arms.git import Preparation
@@ -332,7 +331,6 @@ class PerfSession:
         case, bench = outcome.case, self._bench_of(outcome.case)
         if outcome.share_done:
             return outcome
-        outcome = self._with_common_shift(outcome)
         if self.logs is None:
             parent = case.parent()
             of_parent = [run.summary for run in bench.runs.load(parent)] if parent else []
@@ -375,7 +373,7 @@ class PerfSession:
         if outcome.update:
             return outcome
         if is_judged(outcome):
-            outcome = self._with_common_shift(judged_now(outcome, bench))
+            outcome = judged_now(outcome, bench)
         if self.settings.update and stores:
             return self._update(outcome, bench)
         return replace(outcome, failed=self._fails(outcome))
@@ -402,31 +400,6 @@ class PerfSession:
         if self.settings.against is not None:
             return max(1, len(self.selected))
         return family_size(self._stored(self.bench.hosts.machine_class(case)))
-
-    def _with_common_shift(self, outcome: Outcome) -> Outcome:
-        """Return ``outcome``, incomparable if all cases before it on its node share its shift."""
-        if not outcome.baseline_sessions or outcome.environment is None or self.logs is not None:
-            return outcome
-        if outcome.measurement is None or outcome.measurement.inject:
-            return outcome
-        node = outcome.environment.node
-        try:
-            return self._shifted(outcome, node)
-        except OSError as error:
-            # A disk that is full must not lose what was measured and judged
-            warn(f"cases before {outcome.case.id} were not looked at: {error}")
-            return outcome
-
-    def _shifted(self, outcome: Outcome, node: str) -> Outcome:
-        with self.bench.runs.judged(node, outcome.case) as so_far:
-            assert outcome.measurement is not None
-            fixed = gates.apart_from_speed(outcome.case, outcome.measurement)
-            judgement = common_shift.with_common_shift(outcome.judgement, so_far, node, fixed)
-            is_judged = judgement is outcome.judgement and judgement.throughput.is_judged
-            # A slowdown that is expected has another cause, and fails nothing
-            if is_judged and judgement.known is not KnownState.KNOWN:
-                so_far.append(judgement.throughput)
-        return replace(outcome, judgement=judgement)
 
     def _stored(self, machine_class: str) -> list[Baseline]:
         """Return the baselines of a machine class that can be read; warn of those that cannot."""

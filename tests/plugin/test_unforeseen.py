@@ -30,7 +30,7 @@ class Unprintable(Exception):
 planted(runner, "summarise", KeyError("record"), 4)
 planted(runner, "summarise", Unprintable(), 8)
 planted(pipeline, "judge", RecursionError("caf\\udce9"), 16)
-planted(PerfSession, "_with_common_shift", AttributeError("shift"), 32, position=1)
+planted(PerfSession, "_judged", AttributeError("shift"), 32, position=1)
 """
 TESTS = """
 import pytest
@@ -96,7 +96,7 @@ class Exits(ValueError):
 planted(runner, "summarise", asyncio.CancelledError(), 4)
 planted(runner, "summarise", OfAStranger("stop"), 8)
 planted(runner, "summarise", Exits(), 16)
-planted(PerfSession, "_with_common_shift", asyncio.CancelledError("late"), 32, position=1)
+planted(PerfSession, "_judged", asyncio.CancelledError("late"), 32, position=1)
 """
 
 

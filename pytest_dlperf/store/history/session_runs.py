@@ -19,7 +19,6 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
 from pytest_dlperf.core.run import MeasuredRun, RunSummary
-from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.core.writable import writable
 
 #: Says that a folder is ours, and, while it is locked, that its session lives.
@@ -151,28 +150,6 @@ class SessionRuns:
         if not path.exists():
             return None
         return outcome_from_json(json.loads(path.read_text(encoding="utf-8")))
-
-    @contextlib.contextmanager
-    def judged(self, node: str, case: Case) -> Iterator[list[Comparison]]:
-        """Yield what was judged of other cases on ``node`` so far, in the order of their ends.
-
-        What is appended to the list is kept as that of ``case``, for the cases after it. The
-        session's other processes wait meanwhile, so that the order is the same for all of them.
-        """
-        path = self._folder / "judged.jsonl"
-        with path.open("a+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            items = [item for line in file if (item := _whole(line)) is not None]
-            others = {i["case"]: i for i in items if i["node"] == node and i["case"] != case.id}
-            found = [decode(Comparison, item["throughput"]) for item in others.values()]
-            before = len(found)
-            yield found
-            for comparison in found[before:]:
-                # Begins a line, as above.
-                kept = {"node": node, "case": case.id, "throughput": encode(comparison)}
-                line = json.dumps(kept)
-                file.write(f"\n{line}\n")
 
     def _outcome(self, case: Case) -> Path:
         return self._path(case).with_name("outcome.json")

@@ -13,9 +13,8 @@ from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.metric import Figure, StoredFigures, gates_of
-from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Rule, Verdict
+from pytest_dlperf.core.verdict import KnownState, Rule, Verdict
 from pytest_dlperf.judge import judge
-from pytest_dlperf.judge.common_shift import with_common_shift
 from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.gates import apart_from_speed
 from pytest_dlperf.judge.interleaved import judge_interleaved
@@ -180,17 +179,6 @@ def test_a_known_slowdown_excuses_what_takes_longer_by_as_much_and_nothing_else(
     known = Known(change=-0.2, issue="#1", until="2999-01-01")
     fixed = apart_from_speed(subject, found)
     assert with_known(judged, known, date(2026, 1, 1), fixed).known is state
-
-
-def test_a_slower_machine_does_not_excuse_a_count() -> None:
-    slow = Comparison(change=-0.2, interval=(-0.22, -0.18), verdict=Verdict.REGRESSED)
-    count = Comparison(now=4, before=3, tolerance=0, verdict=Verdict.REGRESSED)
-    judged = Judgement(
-        verdict=Verdict.REGRESSED, reason="", throughput=slow, metrics={"graph_breaks": count}
-    )
-    fixed = frozenset({"graph_breaks"})
-    assert with_common_shift(judged, [slow, slow], "n1", fixed) is judged
-    assert with_common_shift(judged, [slow, slow], "n1").verdict is Verdict.INCOMPARABLE
 
 
 def test_a_count_that_is_worse_stays_regressed_where_the_budget_ends() -> None:

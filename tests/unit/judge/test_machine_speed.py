@@ -14,7 +14,6 @@ from pytest_dlperf.core.metric import Figure, Gate, StoredFigures
 from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RankSummary
 from pytest_dlperf.core.verdict import Prior, Rule, Verdict
 from pytest_dlperf.judge import judge
-from pytest_dlperf.judge.common_shift import with_common_shift
 from pytest_dlperf.judge.machine_speed import at_stored_speed, side_of_runs
 from pytest_dlperf.judge.stats.priors import WITHOUT_MACHINE
 from tests.helpers.judge_builders import WORK, baseline, case, measurement, session, with_speeds
@@ -364,13 +363,6 @@ def test_the_speed_of_other_nodes_is_not_the_machines():
     fit = at_stored_speed(None, apart, WITHOUT_MACHINE)
     assert fit is not None
     assert fit.slope == pytest.approx(1.0, abs=0.2)
-
-
-def test_a_common_slowdown_without_the_machine_is_not_put_down_to_it():
-    found = judged(measured(80, machine=0.9))
-    assert found.verdict is Verdict.REGRESSED
-    others = [replace(found.throughput, verdict=Verdict.REGRESSED)] * 2
-    assert with_common_shift(found, others, "n1") is found
 
 
 def test_the_anchor_is_compared_at_the_machines_speed_too():
