@@ -224,12 +224,8 @@ def facts(kind: Kind, outcome: dict[str, Any]) -> dict[str, Any]:
         "reason": "" if judgement["verdict"] == "passed" else judgement["reason"],
         "change": judgement["change"],
         "interval": judgement["interval"],
-        "machine_change": judgement["machine_change"],
-        "measured_change": judgement["measured_change"],
         "runs": rates(outcome["measurement"]),
-        "speeds": speeds(outcome["measurement"]),
         "before": rates(against.get("measurement")),
-        "speeds_before": speeds(against.get("measurement")),
         "stored": len(outcome["baseline_sessions"]),
         "stored_runs": [kept(session) for session in outcome["baseline_sessions"]],
         "iterations": outcome["case"]["protocol"]["iterations"],
@@ -257,7 +253,6 @@ def kept(session: dict[str, Any]) -> dict[str, Any]:
     known = {
         "runs": session["runs"],
         "median_step": session["estimates"].get("median_step", []),
-        "speeds": [one for some in session["machine_speed"].values() for one in some],
         "canary": [session["canary"].get("matmul_gflop_per_s", 0.0)],
     }
     return {
@@ -265,18 +260,12 @@ def kept(session: dict[str, Any]) -> dict[str, Any]:
     } | {"time": session["time"]}
 
 
-def speeds(measurement: dict[str, Any] | None) -> list[float]:
-    """Return the machine's speed in each run; nothing where it was not sampled."""
-    runs = measurement["runs"] if measurement else ()
-    return [float(f"{one:.5g}") for run in runs for one in run["machine_speed"].values()]
-
-
 def table(found: list[dict[str, Any]]) -> str:
     """Return the table of all outcomes: a row for each way and planted share."""
     rows = [
         "| way | neighbour | planted | outcomes | regressed | 95 % interval | others | a case | "
-        "varies by | without the machine's speed | changes | as measured |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "varies by | changes |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     of_kind: dict[tuple[str, bool, float], list[dict[str, Any]]] = {}
     for one in found:
@@ -288,13 +277,11 @@ def table(found: list[dict[str, Any]]) -> str:
         share, low, high = interval(alarms, len(mine))
         others = ", ".join(f"{count} {name}" for name, count in verdicts.most_common())
         took_s = statistics.median(one["elapsed_s"] for one in mine)
-        varies, left = spread(mine), spread_without_machine(mine)
-        judged, measured = (None, None) if planted else size_of_changes(mine)
+        size = None if planted else size_of_changes(mine)
         rows.append(
             f"| {way} | {'bursts' if neighbour else ''} | {planted:g} % | {len(mine)} | "
             f"{100 * share:.0f} % | {100 * low:.0f} to {100 * high:.0f} % | {others or 'none'} | "
-            f"{took_s:.0f} s | {_percent(varies)} | {_percent(left)} | {_percent(judged)} | "
-            f"{_percent(measured)} |"
+            f"{took_s:.0f} s | {_percent(spread(mine))} | {_percent(size)} |"
         )
     return "\n".join(rows)
 
@@ -303,22 +290,12 @@ def _percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f} %"
 
 
-def size_of_changes(outcomes: list[dict[str, Any]]) -> tuple[float | None, float | None]:
-    """Return the root mean squares of the log changes of outcomes: as judged, and as measured.
+def size_of_changes(outcomes: list[dict[str, Any]]) -> float | None:
+    """Return the root mean square of the log changes of outcomes; None where none has one.
 
-    Of unchanged cases they are errors. As measured: with the machine's speed left in. None where
-    no outcome has it.
+    Of unchanged cases they are errors.
     """
-    judged = [one["change"] for one in outcomes if one.get("change") is not None]
-    measured = [
-        one["change"] if one["measured_change"] is None else one["measured_change"]
-        for one in outcomes
-        if one.get("change") is not None and "measured_change" in one
-    ]
-    return _size(judged), _size(measured)
-
-
-def _size(changes: list[float]) -> float | None:
+    changes = [one["change"] for one in outcomes if one.get("change") is not None]
     if not changes:
         return None
     return math.sqrt(statistics.fmean(math.log1p(change) ** 2 for change in changes))
@@ -337,35 +314,6 @@ def spread(outcomes: list[dict[str, Any]]) -> float | None:
             squares += statistics.variance(values) * (len(values) - 1)
             freedom += len(values) - 1
     return math.sqrt(squares / freedom) if freedom else None
-
-
-def spread_without_machine(outcomes: list[dict[str, Any]]) -> float | None:
-    """Return the same less its least-squares slope on the machine's speed, by case.
-
-    Of pairs, on the difference of the speeds. None where the speed of no outcome is known.
-    """
-    by_case: dict[str, list[tuple[float, float]]] = {}
-    freedom = 0
-    for one in outcomes:
-        speeds, others = one.get("speeds", ()), one.get("speeds_before", ())
-        if len(speeds) == len(one["runs"]) > 1 and len(others) == len(one["before"]):
-            log_speeds = [math.log(speed) for speed in speeds]
-            if others:
-                log_speeds = [a - math.log(b) for a, b in zip(log_speeds, others, strict=True)]
-            centred = [
-                [value - statistics.fmean(side) for value in side]
-                for side in (logs(one), log_speeds)
-            ]
-            by_case.setdefault(one["case"], []).extend(zip(*centred, strict=True))
-            freedom += len(one["runs"]) - 1
-    squares = 0.0
-    for pairs in by_case.values():
-        spread_of_speeds = math.fsum(speed**2 for _, speed in pairs)
-        together = math.fsum(rate * speed for rate, speed in pairs)
-        slope = together / spread_of_speeds if spread_of_speeds else 0.0
-        squares += math.fsum((rate - slope * speed) ** 2 for rate, speed in pairs)
-    freedom -= len(by_case)
-    return math.sqrt(squares / freedom) if freedom > 0 else None
 
 
 def logs(one: dict[str, Any]) -> list[float]:

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 ALARM_SHARE: Final = family.of_throughput(Rule()).alarm_share
 _Drawn = TypeVar("_Drawn")
 _CANARY: Final = "matmul_gflop_per_s"
-#: The name of the fixed work that the machine's speed is of.
-_WORK: Final = "fixed"
 _LAYOUT: Final = {"cpu": "1n1c", "gpu": "1n1g"}
 _CONDITIONS: Final = Conditions(
     window=(50, 150), launcher="torchrun", world_size=1, batch_size_per_device=1,
@@ -61,8 +59,7 @@ class Run:
     by_time: float
     #: The same as ``by_time`` where iterations are not known.
     by_median: float
-    #: The speed of the machine in it, and the canary's matrix product; None where not recorded.
-    speed: float | None = None
+    #: The canary's matrix product; None where not recorded.
     canary: float | None = None
 
 
@@ -141,6 +138,21 @@ def two_stages(
     return Decided(both.verdict, count)
 
 
+def judged_by_looks(
+    history: Sequence[Sequence[Run]], now: Sequence[Run], *, rule: Rule, device: DeviceKind
+) -> Judgement:
+    """Return the judgement of the last look that as many runs as ``now`` has allow."""
+    case, count = _case(device), 0
+    judged: Judgement | None = None
+    while more := more_runs(case, judged, count, rule):
+        if judged is not None and count + more > len(now):
+            return judged
+        count += more
+        judged = judged_once(history, now[:count], rule=rule, device=device)
+    assert judged is not None
+    return judged
+
+
 def interleaved(
     draw: Callable[[int], list[tuple[Run, Run]]],
     *,
@@ -216,14 +228,8 @@ def _session(found: Sequence[Run]) -> Session:
         time="",
         runs=tuple(run.by_time for run in found),
         estimates=estimates,
-        machine_speed=_speeds(found),
         canary={_CANARY: statistics.median(canaries)} if canaries else {},
     )
-
-
-def _speeds(found: Sequence[Run]) -> dict[str, tuple[float, ...]]:
-    speeds = tuple(run.speed for run in found if run.speed is not None)
-    return {_WORK: speeds} if speeds and len(speeds) == len(found) else {}
 
 
 def _is_rates_alone(found: Sequence[Run]) -> bool:
@@ -242,7 +248,6 @@ def _summary(run: Run, *, alone: bool) -> RunSummary:
         time_to_first_step_s=1.0,
         canary={} if run.canary is None else {_CANARY: run.canary},
         others_cpu_share=None,
-        machine_speed={} if run.speed is None else {_WORK: run.speed},
     )
 
 

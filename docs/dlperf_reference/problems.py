@@ -56,8 +56,7 @@ MEANINGS: Final = {
     "launch-retried": "the infrastructure failed a launch, which was repeated",
     "loss-not-falling": "the loss did not fall over a run",
     "loss-not-finite": "a loss is NaN or infinite",
-    "machine-drifted": "the machine became slower or faster within the window, and the steps with "
-    "it",
+    "machine-drifted": "in lock-step the steps of both arms became slower or faster alike",
     "marked-twice": "a step began within a step, or ended twice",
     "metric-unknown": "a built-in metric is gated that no run has, so nothing is compared",
     "named-twice": "a file was named more than once; it counts once",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Final
+from typing import ClassVar, Final
 
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions
@@ -59,8 +59,6 @@ class Session:
     canary: Mapping[str, float] = field(default_factory=dict)
     #: The same by node; empty where it is unknown.
     canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    #: ``RunSummary.machine_speed``, one value a run; empty where a run lacks it.
-    machine_speed: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     #: None where it is unknown, as in old files.
     scaling: StoredScaling | None = None
     node: str = ""
@@ -71,6 +69,8 @@ class Session:
     machine: Mapping[str, str] = field(default_factory=dict)
     loss_fall: float | None = None
     reason: str = ""
+
+    FORMER: ClassVar[frozenset[str]] = frozenset({"machine_speed"})
 
     @property
     def is_set_aside(self) -> bool:

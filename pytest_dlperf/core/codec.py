@@ -39,8 +39,9 @@ def encode(value: Any) -> Any:
 def decode(kind: type[T], value: Any, where: str = "") -> T:
     """Return a ``kind`` made of plain JSON types.
 
-    Fields with a default may be absent; unknown ones, wrong types and numbers that are not
-    finite raise ``DecodeError``, which names the field.
+    Fields with a default may be absent. Those of former versions, which a dataclass names in
+    ``FORMER``, are left out. Unknown ones, wrong types and numbers that are not finite raise
+    ``DecodeError``, which names the field.
     """
     result: T = _decode(kind, value, where)
     return result
@@ -121,6 +122,8 @@ def _decode_dataclass(kind: type, value: Any, where: str) -> Any:
         raise DecodeError(f"{where or kind.__name__}: expected an object, found {value!r}")
     hints = _hints(kind)
     names = {f.name: f for f in dataclasses.fields(kind)}
+    former: frozenset[str] = getattr(kind, "FORMER", frozenset())
+    value = {name: item for name, item in value.items() if name not in former}
     unknown = sorted(set(value) - set(names))
     if unknown:
         raise DecodeError(f"{where or kind.__name__}: unknown field {unknown[0]!r}")

@@ -289,7 +289,7 @@ class Outcome:
     def judged_throughput(self) -> float | None:
         """The rate to show next to the baseline: the one that the change is of.
 
-        Of pairs it is computed, and where the machine's speed was taken out it is without that.
+        Of pairs it is computed.
         """
         found = self.judgement.throughput
         second = self.confirmation
@@ -297,7 +297,7 @@ class Outcome:
             second is not None
             and (second.pairs or (second.packages and second.packages.pairs)) is not None
         )
-        if found.now is not None and (in_pairs or found.machine_change is not None):
+        if found.now is not None and in_pairs:
             return found.now
         return None if self.measurement is None else self.measurement.throughput
 
@@ -347,11 +347,7 @@ def as_written(outcome: Outcome, secrets: Sequence[str]) -> Outcome:
     values = writable_values(outcome_to_json(outcome))
     values = masked_values(values, secrets, but=_NAMES)
     values["case"] |= case_as_written(outcome.case, secrets)
-    written = outcome_from_json(json.loads(json.dumps(values, allow_nan=False)))
-    # A file has the verdict of the case alone, and the common shift asks for that of its rate
-    judgement = written.judgement
-    rate = replace(judgement.throughput, verdict=outcome.judgement.throughput.verdict)
-    return replace(written, judgement=replace(judgement, throughput=rate))
+    return outcome_from_json(json.loads(json.dumps(values, allow_nan=False)))
 
 
 def case_as_written(case: Case, secrets: Sequence[str]) -> dict[str, Any]:
@@ -371,7 +367,7 @@ def outcome_from_json(values: Any) -> Outcome:
         judgement = values["judgement"]
         own = {key: judgement.pop(key) for key in ("verdict", "reason", "metrics")}
         own["known"] = judgement.pop("known", None)
-        own["by_readings"] = judgement.pop("by_readings", False)
+        judgement.pop("by_readings", None)  # of former versions
         if "refused" not in judgement:  # a file of before
             is_shown = judgement.get("change") is not None
             judgement["refused"] = is_shown and own["verdict"] not in JUDGED

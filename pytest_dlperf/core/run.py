@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypedDict
+from typing import ClassVar, Final, Literal, NamedTuple, TypedDict
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import DeviceKind
@@ -238,8 +238,7 @@ class Run:
     log_error: str = ""
 
 
-#: Code of the note on a run that drifted as the machine did: as the fixed work between its steps,
-#: or as the steps of the other arm in turns with it.
+#: Code of the note on a run that drifted as the steps of the other arm, in turns with it, did.
 MACHINE_DRIFTED: Final = "machine-drifted"
 
 
@@ -312,11 +311,10 @@ class RunSummary:
     metrics: Mapping[str, Figure] = field(default_factory=dict)
     #: The canary of each node, the slowest of its ranks.
     canary_by_node: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    #: Repetitions a second of fixed work that was done between blocks of the window, the slowest
-    #: rank's, by the name of the work; empty where none was done.
-    machine_speed: Mapping[str, float] = field(default_factory=dict)
     #: None for one rank, and where nothing was sampled after the window.
     scaling: Scaling | None = None
+
+    FORMER: ClassVar[frozenset[str]] = frozenset({"machine_speed"})
 
     @property
     def disturbed_in_brief(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
 
@@ -39,8 +39,6 @@ class Prior:
     quiet_run_sd: float = 0.0
     #: Whether it was learnt from enough stored sessions of this machine class.
     learnt: bool = False
-    #: The same of rates that the machine's speed was taken out of; None where not known.
-    without_machine: Prior | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,14 +55,12 @@ class LearntNoise:
     #: The same for the median iteration of runs; None where too few stored runs have it.
     median_run_sd: float | None = None
     median_run_df: float | None = None
-    #: The noise of rates that the machine's speed was taken out of; None where too few stored
-    #: sessions know it.
-    without_machine: LearntNoise | None = None
+
+    FORMER: ClassVar[frozenset[str]] = frozenset({"without_machine"})
 
     @property
     def prior(self) -> Prior:
         """Return it as the prior of another case of that world size."""
-        other = self.without_machine
         return Prior(
             run_sd=self.run_sd,
             session_sd=self.session_sd,
@@ -73,7 +69,6 @@ class LearntNoise:
             median_run_sd=self.median_run_sd,
             median_run_df=self.median_run_df or self.run_df,
             learnt=self.cases >= _CASES and self.sessions - self.cases >= _SESSIONS,
-            without_machine=None if other is None else other.prior,
         )
 
 
@@ -182,11 +177,10 @@ class Comparison:
     runs_needed: int | None = None
     #: Whether the change was seen and not judged: it is shown, and counts nowhere.
     refused: bool = False
-    #: The machine's speed, now / before - 1, where it was taken out of ``now`` and ``before``;
-    #: how many times as much the log of a rate follows it; and the change of rates as measured.
-    machine_change: float | None = None
-    machine_slope: float | None = None
-    measured_change: float | None = None
+
+    FORMER: ClassVar[frozenset[str]] = frozenset(
+        {"machine_change", "machine_slope", "measured_change"}
+    )
 
     @property
     def is_judged(self) -> bool:
@@ -267,8 +261,8 @@ class Judgement:
     metrics: Mapping[str, Comparison] = field(default_factory=dict)
     #: None where the case has no known slowdown, or the verdict does not depend on it.
     known: KnownState | None = None
-    #: Whether it passed although its machine moved or its steps drift: by every reading.
-    by_readings: bool = False
+
+    FORMER: ClassVar[frozenset[str]] = frozenset({"by_readings"})
 
     @property
     def of_speed(self) -> Verdict:

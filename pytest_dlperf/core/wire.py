@@ -31,7 +31,7 @@ PROGRESS: Final = struct.Struct("<qd")
 #: rank and its word, ``built``, after its warm-up ``ready`` with the seconds of a step, then
 #: ``done`` after each turn.
 TURN_REPORTS: Final = "turns"
-#: Seconds of a turn, or of a block between two samples of the machine's speed, that are aimed at.
+#: Seconds of a turn that are aimed at.
 TURN_S: Final = 0.5
 #: So many of them at least, ...
 _FEWEST_TURNS: Final = 8

@@ -164,18 +164,6 @@ class TurnsRecord(TypedDict):
     waited_cpu_seconds: float
 
 
-class MachineSpeedRecord(TypedDict):
-    """Fixed work that a rank did between blocks of the measured window; it is in no span."""
-
-    #: What it was, with the version of the framework: of two works nothing is compared.
-    work: str
-    #: Repetitions of a sample, and the seconds of each sample.
-    repetitions: int
-    seconds: list[float]
-    #: The first iteration of each block, which follows a sample.
-    first_steps: list[int]
-
-
 class MetricValue(TypedDict):
     """A metric of a program's own: the mean of its calls."""
 
@@ -313,7 +301,6 @@ class RecordsByKind(TypedDict, total=False):
     first_step: MomentRecord
     window: WindowRecord
     turns: TurnsRecord
-    machine_speed: MachineSpeedRecord
     compile: CompileRecord
     loss: LossRecord
     metrics: MetricsRecord
@@ -341,9 +328,9 @@ class WrittenRecords(RecordsByKind, total=False):
 
 #: The kinds of ``RecordsByKind``.
 RecordKind = Literal[
-    "start", "framework", "built", "first_step", "window", "turns", "machine_speed", "compile",
-    "loss", "metrics", "model", "memory", "arithmetic", "data", "checksum", "collectives",
-    "all_reduce", "waits", "profile", "settings", "libraries", "imports", "failure", "end",
+    "start", "framework", "built", "first_step", "window", "turns", "compile", "loss", "metrics",
+    "model", "memory", "arithmetic", "data", "checksum", "collectives", "all_reduce", "waits",
+    "profile", "settings", "libraries", "imports", "failure", "end",
 ]  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from pytest_dlperf.flow.lock_step import (
     with_longer_window,
 )
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
-from pytest_dlperf.flow.runner import Runner, stays_disturbed
+from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.interleaved import judge_interleaved
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class _Pairs:
                 packages_before=first_before.get("settings", {}).get("packages", {}),
             ),
             is_cut_short=self._needs_more(wanted) and not self._has_time(),
-            is_last=stays_disturbed(self._case, self._runs[NOW]),
+            is_last=self._runners[NOW].stays_disturbed(self._case, self._runs[NOW]),
         )
 
     def _measure(self, wanted: int, judgement: Judgement | None) -> str:

@@ -92,6 +92,21 @@ def second_stage(
     return replace(stage, same_code=same, change=change)
 
 
+def can_decide(case: Case, bench: Bench, baseline: Baseline | None) -> bool:
+    """Return whether pairs with the code of the last stored session are possible.
+
+    As far as that is known before a rank runs.
+    """
+    if bench.policy.confirm == NEVER or baseline is None or not baseline.level:
+        return False
+    if baseline.source.kind != "measured":
+        return False
+    try:
+        return not _impossible(case, bench, baseline.level[-1], RunFacts())
+    except DlperfError:
+        return False
+
+
 def _impossible(case: Case, bench: Bench, session: Session, facts: RunFacts) -> str:
     """Return why no pair with the code of ``session`` is possible; empty if one is."""
     if bench.arms is None or bench.hosts.node_part(case) is not None:

@@ -7,16 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pytest_dlperf.core.baseline import Baseline, Session, level_of
+from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import LearntNoise, MachineNoise, Prior, Rule
 from pytest_dlperf.judge.later import later_session
-from pytest_dlperf.judge.machine_speed import at_stored_speed
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.judge.stats.learn import learn
-from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT, WITHOUT_MACHINE
+from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT
 from pytest_dlperf.store.baseline import noise_file
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.update import KEPT_SESSIONS
@@ -94,17 +93,7 @@ def of_levels(levels: Sequence[Sequence[Session]], device: DeviceKind) -> Learnt
     by_median = learn([list(_by_median(sessions)) for sessions in levels], PAIRS[device])
     if by_median is not None:
         found = replace(found, median_run_sd=by_median.run_sd, median_run_df=by_median.run_df)
-    other = learn([list(_without_machine(sessions)) for sessions in levels], WITHOUT_MACHINE)
-    return replace(found, without_machine=other)
-
-
-def _without_machine(sessions: Sequence[Session]) -> Iterator[Session]:
-    """Yield each session with the machine's speed taken out of its rates, where that gains."""
-    known = [session for session in level_of(sessions) if session.machine_speed]
-    found = at_stored_speed(None, known, WITHOUT_MACHINE) if known else None
-    if found is not None:
-        for session, rates in zip(known, found.stored, strict=True):
-            yield replace(session, runs=rates)
+    return found
 
 
 def _by_median(sessions: Sequence[Session]) -> Iterator[Session]:

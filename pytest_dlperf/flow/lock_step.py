@@ -22,8 +22,8 @@ from pytest_dlperf.launch.process.execute import execute_in_turns
 from pytest_dlperf.launch.process.referee import NoTurnsError, TurnsPlan
 from pytest_dlperf.measure.exhausted import is_for_room
 from pytest_dlperf.measure.gpu_watch import GpuWatch
-from pytest_dlperf.measure.machine_speed import with_shared_drift
 from pytest_dlperf.measure.records import read_records
+from pytest_dlperf.measure.shared_drift import with_shared_drift
 
 #: Each arm waits while the other one computes.
 _LONGER: Final = 2

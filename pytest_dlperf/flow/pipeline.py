@@ -24,7 +24,7 @@ from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.core.wire import INTERPRETER_VARIABLES
 from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
-from pytest_dlperf.flow.confirm import confirmed, screening, second_stage
+from pytest_dlperf.flow.confirm import can_decide, confirmed, screening, second_stage
 from pytest_dlperf.flow.explain import (
     REGRESSED,
     Judged,
@@ -33,7 +33,7 @@ from pytest_dlperf.flow.explain import (
     is_wanted,
 )
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
-from pytest_dlperf.flow.runner import Runner, stays_disturbed
+from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.gates import apart_from_speed
@@ -228,7 +228,12 @@ class ByStoredSessions(Mode):
             self.baseline = bench.baseline(case)
             screens = screening(bench, case, self.baseline)
             with bench.hosts.lease(case, bench.watcher) as lease:
-                runner = Runner(bench=screens, lease=lease, workload_folder=self._where.folder)
+                runner = Runner(
+                    bench=screens,
+                    lease=lease,
+                    workload_folder=self._where.folder,
+                    before_pairs=can_decide(case, bench, self.baseline),
+                )
                 runner.check_nodes(case)  # before anything trains, its parent as well
                 part = bench.hosts.node_part(case)
                 if part is None or part.node_rank == 0:
@@ -304,7 +309,8 @@ def measure_and_judge(case: Case, runner: Runner, baseline: Baseline | None) -> 
         return Look(
             Measured(measurement=measurement, judgement=judgement, facts=runs[0].facts),
             is_cut_short=is_short,
-            is_last=stays_disturbed(case, runs) or runner.bench.hosts.node_part(case) is not None,
+            is_last=runner.stays_disturbed(case, runs)
+            or runner.bench.hosts.node_part(case) is not None,
         )
 
     return until_decided(case, rule, budget, look)

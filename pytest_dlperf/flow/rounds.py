@@ -15,6 +15,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError, DlperfError
 from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.budget import Budget
+from pytest_dlperf.flow.confirm import can_decide
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.store.history import notes
@@ -107,7 +108,12 @@ def _run(one: InRounds, number: int, look: int, bench: Bench, failed_parents: se
     with bench.hosts.lease(case, bench.watcher) as lease, _noting_failure(case, bench):
         if bench.runs.failure(case):
             return  # in another process of the session
-        runner = Runner(bench=bench, lease=lease, workload_folder=one.workload_folder)
+        runner = Runner(
+            bench=bench,
+            lease=lease,
+            workload_folder=one.workload_folder,
+            before_pairs=_before_pairs(case, bench),
+        )
         runner.check_nodes(case)
         if parent is not None and parent.id not in failed_parents:
             of_parent = min(look, parent.protocol.runs)
@@ -117,6 +123,13 @@ def _run(one: InRounds, number: int, look: int, bench: Bench, failed_parents: se
                 # A note on the speedup, which the case's own test makes
                 failed_parents.add(parent.id)
         runner.runs(case, number, planned=look)
+
+
+def _before_pairs(case: Case, bench: Bench) -> bool:
+    try:
+        return can_decide(case, bench, bench.baseline(case))
+    except DlperfError:
+        return False  # a baseline that cannot be read: its test says so
 
 
 @contextlib.contextmanager

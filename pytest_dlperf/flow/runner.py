@@ -49,7 +49,10 @@ _LAUNCHES: Final = 3
 _PAUSE_S: Final = 1.0
 #: Length of the end of a log that is searched for the fault.
 _LOG_BYTES: Final = 65536
+#: How many disturbed runs are repeated at least; and at most where pairs can decide in their
+#: place: one costs less than the six launches of three pairs, and a burst seldom meets two.
 _FEWEST_REPEATS: Final = 2
+_REPEATS_BEFORE_PAIRS: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,8 @@ class Runner:
     lease: int | None
     #: Folder of the test, where workloads are found.
     workload_folder: str
+    #: Whether pairs of runs are possible, which decide where a machine stays disturbed.
+    before_pairs: bool = False
     _targets: dict[str, Target] = field(default_factory=dict, init=False, repr=False)
 
     def target(self, case: Case) -> Target:
@@ -77,9 +82,10 @@ class Runner:
 
         Runs that this session has already made are included. ``judgement`` is the verdict on
         them, None for no runs. Fewer are undisturbed if the machine stays disturbed: at most
-        ``max_runs - runs`` (at least 2) are repeated. Fewer, or none, are launched if the
-        session's budget is spent. Nodes that are started by hand always launch the protocol's
-        runs, since one node cannot know what the others want. Raises ``CaseError``.
+        ``max_runs - runs`` (at least 2) are repeated, and one where pairs can decide. Fewer, or
+        none, are launched if the session's budget is spent. Nodes that are started by hand always
+        launch the protocol's runs, since one node cannot know what the others want. Raises
+        ``CaseError``.
         """
         with self.bench.runs.exclusive(case):
             found = self.bench.runs.load(case)
@@ -107,7 +113,12 @@ class Runner:
         """Return whether runs are missing, and disturbed ones may still be repeated."""
         if self.bench.hosts.node_part(case) is not None:
             return len(found) < case.protocol.runs
-        return _undisturbed(found) < wanted and not stays_disturbed(case, found)
+        return _undisturbed(found) < wanted and not self.stays_disturbed(case, found)
+
+    def stays_disturbed(self, case: Case, runs: Sequence[MeasuredRun]) -> bool:
+        """Return whether so many runs were disturbed that no more are repeated."""
+        repeats = max(_FEWEST_REPEATS, case.protocol.max_runs - case.protocol.runs)
+        return len(_disturbed(runs)) > (_REPEATS_BEFORE_PAIRS if self.before_pairs else repeats)
 
     def check_nodes(self, case: Case) -> None:
         """Raise ``CaseError`` if ``case`` has several nodes and they cannot train it together."""
@@ -211,7 +222,7 @@ class Runner:
             f"{whose}{_disturbed(several)[-1].disturbed}"
             for whose, several in (("", runs), (f"{of_parent}: ", parents))
             # A budget may leave no time for one that is not
-            if stays_disturbed(case, several) or (several and not _undisturbed(several))
+            if self.stays_disturbed(case, several) or (several and not _undisturbed(several))
         ]
         if disturbed:
             message = "; ".join(disturbed)
@@ -237,12 +248,6 @@ def _measured(case: Case, run: Run) -> MeasuredRun:
     from pytest_dlperf.flow.user_program import summarise_program
 
     return summarise_program(case, run)
-
-
-def stays_disturbed(case: Case, runs: Sequence[MeasuredRun]) -> bool:
-    """Return whether so many runs were disturbed that no more are repeated."""
-    repeats = max(_FEWEST_REPEATS, case.protocol.max_runs - case.protocol.runs)
-    return len(_disturbed(runs)) > repeats
 
 
 def _undisturbed(runs: Sequence[MeasuredRun]) -> int:

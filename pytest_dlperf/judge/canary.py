@@ -11,7 +11,6 @@ from typing import Final
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.judge.stats.contrast import median_cost
 
 #: The canary metric of the links between CPU processes, and between GPUs.
 _ALL_REDUCE: Final = "all_reduce_gb_per_s"
@@ -33,9 +32,6 @@ class Shift:
     size: float
     #: Empty where the run has one node, or where no stored session ran on it.
     node: str = ""
-    #: Standard error of ``size``, as far as it is known, and its degrees of freedom.
-    noise: float = 0.0
-    df: float = math.inf
 
     def explains(self, change: float, tolerance: float) -> bool:
         """Whether a log change is between 0 and twice this shift, give or take the tolerance."""
@@ -65,10 +61,8 @@ def shifts(
     """Return all shifts beyond the margin and ``spreads`` times the canary's own noise.
 
     Each node is compared with itself in the sessions that ran on it. Where a node is new, the
-    slowest rank of all is compared with that of all sessions. Sessions that are known to have
-    been set up otherwise are left out: the canary is work of the framework too.
+    slowest rank of all is compared with that of all sessions.
     """
-    stored = _of_one_set_up(measurement, stored)
     nodes = sorted({node for run in measurement.runs for node in run.canary_by_node})
     own = {
         node: [s.canary_by_node[node] for s in stored if node in s.canary_by_node]
@@ -82,18 +76,6 @@ def shifts(
         now, before = [run.canary for run in measurement.runs], [s.canary for s in stored]
         found += _shifts(now, before, device, "", spreads=spreads)
     return found
-
-
-def _of_one_set_up(measurement: Measurement, stored: Sequence[Session]) -> list[Session]:
-    """Return the sessions whose fixed work was that of now, as far as they know it.
-
-    None of those where no run of now did such work, as where a rank computes in the background:
-    that slows the canary too, and is the code's own.
-    """
-    works = {work for run in measurement.runs for work in run.machine_speed}
-    return [
-        one for one in stored if not one.machine_speed or works.intersection(one.machine_speed)
-    ]
 
 
 def _shifts(
@@ -112,17 +94,11 @@ def _shifts(
         size = statistics.median(now) - statistics.fmean(before)
         # Of a difference of two sessions, assuming that the stored one is as noisy as this one.
         noise = statistics.stdev(now) * math.sqrt(2 / len(now)) if len(now) > 1 else 0.0
-        # Both sides are medians, which vary more than the means of as many values
-        se, df = noise * math.sqrt(median_cost(len(now))), len(now) - 1
         if len(before) >= 3:
-            between = statistics.stdev(before)
-            noise = max(noise, between)
-            between *= math.sqrt(1 + 1 / len(before))
-            se, df = max((se, df), (between, len(before) - 1))
+            noise = max(noise, statistics.stdev(before))
         margin = _LOOSE.get((device, name), MARGIN[device])
         if abs(size) > max(math.log1p(margin), spreads * noise):
-            known = {"noise": se, "df": df} if se else {}
-            shifts.append(Shift(name=name, size=size, node=node, **known))
+            shifts.append(Shift(name=name, size=size, node=node))
     return shifts
 
 

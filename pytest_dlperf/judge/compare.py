@@ -27,14 +27,6 @@ def compare(metric: MetricValues, tolerance: float, rule: Rule, spent: Spending)
     needed = None
     if compared.verdict is Verdict.INCONCLUSIVE:
         needed = stored_runs_needed(metric, found, margin(tolerance, sign), rule, spent)
-    if metric.machine is not None and metric.as_measured is not None:
-        rates = metric.as_measured
-        compared = replace(
-            compared,
-            machine_change=metric.machine.change,
-            machine_slope=metric.machine.slope,
-            measured_change=rates.now.amount / rates.before - 1,
-        )
     return replace(
         compared,
         now=metric.now.amount,

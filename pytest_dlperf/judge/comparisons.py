@@ -70,40 +70,16 @@ def compare_all(case: Case, measurement: Measurement, baseline: Baseline, rule: 
     )
 
 
-def without_speeds(compared: Compared, case: Case, measurement: Measurement) -> Compared:
-    """Return what may be judged on a machine that moved and whose speed was taken out.
-
-    Not speeds that it was not taken out of: the speedup, an anchor without it, gated ones.
-    """
-    fixed = gates.apart_from_speed(case, measurement)
-    return replace(
-        compared,
-        others={
-            name: one
-            for name, one in compared.others.items()
-            if name == "peak_memory" or one.machine_change is not None
-        },
-        gated={name: one for name, one in compared.gated.items() if name in fixed},
-    )
-
-
-def comparable_still(
-    compared: Compared, *, links: bool, in_doubt: bool, is_excused: bool
-) -> set[str]:
+def comparable_still(compared: Compared, *, links: bool, in_doubt: bool) -> set[str]:
     """Return the metrics that may fail a case whose throughput has no verdict.
 
     Peak memory always, as no machine makes it larger. Where the machine or the run is
     ``in_doubt``, beside it the speedup alone, and only if nothing but the ``links`` between
-    devices is slower. Else the speedup where the throughput is not good, and the anchor; where
-    the machine's speed alone makes the throughput good (``is_excused``), the anchor only if that
-    speed was taken out of its comparison too.
+    devices is slower. Else the speedup where the throughput is not good, and the anchor.
     """
     if in_doubt:
         return {"peak_memory", "speedup"} if links else {"peak_memory"}
-    found = {"peak_memory"}
-    anchor = compared.others.get("anchor")
-    if not is_excused or (anchor is not None and anchor.machine_change is not None):
-        found.add("anchor")
+    found = {"peak_memory", "anchor"}
     if compared.throughput.verdict not in GOOD:
         found.add("speedup")
     return found

@@ -52,9 +52,6 @@ def _state_and_reason(
         if others := _unexplained(judgement, known, fixed):
             return None, f"{'; '.join(others)}; {slowdown} is known, but does not explain that"
         return KnownState.KNOWN, f"known until {known.until}: {slowdown}"
-    if judgement.by_readings:
-        # The machine may be why it is no slower
-        return None, ""
     if found.verdict in GOOD and found.interval[0] > known.change:
         return KnownState.GONE, (
             f"{slowdown} is gone; remove known= from the marker, so that it cannot return "

@@ -41,11 +41,11 @@ def later_session(
     if not stored:
         return None
     known, protocol = priors.of_throughput(case, rule), case.protocol
-    values, prior = metrics.stored_throughputs(stored, rule, known)
+    values = metrics.stored_throughputs(stored)
 
     def seen_with(protocol: Protocol, more: int = 0) -> float:
         spent = spending(protocol, protocol.runs, known)
-        return _seen(values, prior, rule, protocol, spent, more)
+        return _seen(values, known, rule, protocol, spent, more)
 
     sees = seen_with(protocol)
     given = (rule.tolerance, case.tolerance, baseline.tolerance)
@@ -54,7 +54,7 @@ def later_session(
         sees=sees,
         runs=protocol.runs,
         sessions=len(values),
-        provisional=len(values) == 1 and not prior.learnt,
+        provisional=len(values) == 1 and not known.learnt,
         wanted=wanted,
     )
     if sees <= wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from pytest_dlperf.core.baseline import Session
@@ -13,13 +13,6 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Prior, Rule
-from pytest_dlperf.judge.machine_speed import (
-    AtStoredSpeed,
-    Side,
-    at_stored_speed,
-    side_of_runs,
-    why_left_in,
-)
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.contrast import Contrast, SessionValue, median_cost
 from pytest_dlperf.judge.stats.stored import contrast
@@ -45,14 +38,10 @@ class MetricValues:
     #: Where set, a certain change for the worse beyond it fails at any tolerance, and one below it
     #: never fails.
     floor: float | None = None
-    #: The machine's speed, where it was taken out; and the rates with it.
-    machine: AtStoredSpeed | None = None
-    as_measured: MetricValues | None = None
 
-    def contrast(self, prior: Prior | None = None) -> Contrast:
-        """Return the contrast of both sides, by another ``prior`` where one is given."""
-        found = contrast([self.now], self.stored, prior or self.prior)
-        return found if self.machine is None else found.wider(self.machine.noise, self.machine.df)
+    def contrast(self) -> Contrast:
+        """Return the contrast of both sides."""
+        return contrast([self.now], self.stored, self.prior)
 
     @property
     def new_node(self) -> str:
@@ -116,79 +105,35 @@ def comparable(node: str, values: Sequence[_OfNode]) -> tuple[_OfNode, ...]:
 def throughput(
     case: Case, measurement: Measurement, stored: Sequence[Session], rule: Rule
 ) -> MetricValues:
-    """Return the throughput, now and stored; without the machine's speed where that is known."""
+    """Return the throughput, now and stored."""
     node = _node(measurement)
     stored = comparable(node, stored)
-    as_measured = MetricValues(
+    return MetricValues(
         now=session_value(measurement.throughputs, node=node),
         stored=tuple(stored_throughput(session) for session in stored),
         prior=priors.of_throughput(case, rule),
         planned=median_cost(case.protocol.runs) / case.protocol.runs,
     )
-    return _without_machine(as_measured, side_of_runs(measurement.runs), stored, rule)
 
 
-def _without_machine(
-    as_measured: MetricValues, now: Side, stored: Sequence[Session], rule: Rule
-) -> MetricValues:
-    """Return the throughput without the machine's speed; as it was measured where that is best."""
-    prior = priors.without_machine(rule)
-    found = at_stored_speed(now, stored, prior)
-    if found is None:
-        return as_measured
-    return replace(
-        as_measured,
-        now=session_value(found.now, node=as_measured.now.node),
-        stored=tuple(_at_stored_speed(found, stored)),
-        prior=prior,
-        machine=found,
-        as_measured=as_measured,
-    )
-
-
-def why_speed_is_left_in(measurement: Measurement, stored: Sequence[Session]) -> str:
-    """Return why the machine's speed is not taken out of the throughput, where it was sampled."""
-    return why_left_in(side_of_runs(measurement.runs), comparable(_node(measurement), stored))
-
-
-def of_stored_session(
-    session: Session, stored: Sequence[Session], rule: Rule, known: Prior
-) -> MetricValues:
-    """Return the throughput of a stored session against others, as ``throughput`` has it.
-
-    ``known`` is the prior of rates as they were measured.
-    """
+def of_stored_session(session: Session, stored: Sequence[Session], known: Prior) -> MetricValues:
+    """Return the throughput of a stored session against others, as ``throughput`` has it."""
     stored = comparable(session.node, stored)
     now = stored_throughput(session)
-    as_measured = MetricValues(
+    return MetricValues(
         now=now,
         stored=tuple(stored_throughput(one) for one in stored),
         prior=known,
         planned=now.share,
     )
-    side = Side(session.runs, session.machine_speed)
-    return _without_machine(as_measured, side, stored, rule)
 
 
-def stored_throughputs(
-    stored: Sequence[Session], rule: Rule, known: Prior
-) -> tuple[list[SessionValue], Prior]:
-    """Return the values of stored sessions, and their prior, as ``throughput`` compares them.
+def stored_throughputs(stored: Sequence[Session]) -> list[SessionValue]:
+    """Return the values of stored sessions, as ``throughput`` compares them.
 
-    Those of the last one's node, where there are enough. ``known`` is the prior of rates as they
-    were measured.
+    Those of the last one's node, where there are enough.
     """
-    stored = comparable(stored[-1].node, stored)
-    prior = priors.without_machine(rule)
-    found = at_stored_speed(None, stored, prior)
-    if found is None:
-        return [stored_throughput(session) for session in stored], known
-    return _at_stored_speed(found, stored), prior
-
-
-def _at_stored_speed(found: AtStoredSpeed, stored: Sequence[Session]) -> list[SessionValue]:
-    pairs = zip(found.stored, stored, strict=True)
-    return [session_value(rates, node=session.node) for rates, session in pairs]
+    return [stored_throughput(session) for session in comparable(stored[-1].node, stored)]
 
 
 def _over_same(measurement: Measurement, stored: Sequence[Session]) -> list[Session]:

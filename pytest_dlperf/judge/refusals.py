@@ -15,7 +15,6 @@ from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import canary, sentences
 from pytest_dlperf.judge.metrics import speedup_value
-from pytest_dlperf.judge.readings import Doubt
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.contrast import quantile, run_variance
 
@@ -34,14 +33,9 @@ NO_BASELINE: Final = "no baseline to judge against; store this measurement with 
 
 def disturbed(measurement: Measurement) -> str:
     """Return why the measurement stayed disturbed, or nothing."""
-    message = disturbers(measurement)
+    message = _messages(measurement, DISTURBED)
     again = f"measure again when the machine is quiet, or {sentences.SIDE_BY_SIDE}"
     return message and f"{message}; {again}"
-
-
-def disturbers(measurement: Measurement) -> str:
-    """Return what disturbed the measurement to its end, or nothing."""
-    return _messages(measurement, DISTURBED)
 
 
 def unchecked(measurement: Measurement) -> str:
@@ -71,11 +65,7 @@ def unsteady(case: Case, measurement: Measurement, rule: Rule) -> str:
 
 
 def without_drift_of_machine(measurement: Measurement) -> Measurement:
-    """Return the measurement without its drift, unless that is the case's own in most runs.
-
-    For rates that the machine's speed is taken out of, or that are stored with it; and for pairs
-    in lock-step, whose arms met the same machine.
-    """
+    """Return an arm in lock-step without its drift, unless that is its own in most runs."""
     drifting = [run for run in measurement.runs if _has(run, "drift")]
     own = [run for run in drifting if not _has(run, MACHINE_DRIFTED)]
     if len(own) == len(drifting) or 2 * len(own) > len(measurement.runs):
@@ -86,18 +76,6 @@ def without_drift_of_machine(measurement: Measurement) -> Measurement:
 
 def _has(run: RunSummary, code: str) -> bool:
     return any(problem.code == code for problem in run.problems)
-
-
-def doubt(
-    case: Case, measurement: Measurement, rule: Rule, shifts: Sequence[canary.Shift]
-) -> Doubt:
-    """Return what else may explain a change; ``shifts`` are those of a machine that moved."""
-    others = _messages(measurement, UNSTEADY - _DRIFTING)
-    return Doubt(
-        shifts=tuple(shifts),
-        drifts=drifts(measurement),
-        forbids_pass=bool(others or _implausible(case, measurement, rule)),
-    )
 
 
 def drifts(measurement: Measurement) -> bool:
@@ -115,29 +93,10 @@ def machine_moved(shift: canary.Shift) -> str:
     )
 
 
-def slower_as_measured(found: Comparison) -> str:
-    """Return the sentence of a case that only the machine's speed makes good."""
-    return (
-        f"as measured the case is {sentences.change(found.measured_change or 0.0)}, for certain, "
-        "and it is within the tolerance only once the machine's speed is taken out "
-        f"({sentences.change(found.machine_change or 0.0)} by fixed work between the steps): the "
-        f"framework does that work too, so that a change of it would look like the machine's; "
-        f"{sentences.SIDE_BY_SIDE}, or {sentences.AS_BEFORE}"
-    )
-
-
-def speeds_not_judged(shift: canary.Shift, *, speedup: bool, gated: bool) -> str:
-    """Return the words about speeds on a machine that moved, as the canary shows; may be empty.
-
-    They are those of the ``speedup``, and of ``gated`` metrics.
-    """
-    asked = {"its speedup": speedup, "gated metrics that are speeds": gated}
-    what = " and ".join(words for words, is_asked in asked.items() if is_asked)
-    if not what:
-        return ""
-    change = sentences.change(math.expm1(shift.size))
-    are = "are" if gated else "is"
-    return f"; {what} {are} not judged, as the machine is {change} (canary {shift.name})"
+def machine_explains_nothing(shift: canary.Shift) -> str:
+    """Return the words about a machine that moved by too little to be all of a change."""
+    by = sentences.change(math.expm1(shift.size))
+    return f"; the machine is {by} (canary {shift.name}), which does not explain it"
 
 
 def canary_shifts(

@@ -63,18 +63,7 @@ def how_much(found: Comparison, unit: str, against: str, by: str = "") -> str:
     """
     words = f"{change(found.change or 0.0)} than {against}"
     words = words.replace("unchanged than", "unchanged from")
-    return f"{words} ({_rates(found, f'{unit}/s')}{by}; {_interval(found)}{_as_measured(found)})"
-
-
-def _as_measured(found: Comparison) -> str:
-    """Return the words about a machine whose speed was taken out; empty where it was not."""
-    if found.machine_change is None:
-        return ""
-    return (
-        f"; measured: {signed(found.measured_change or 0.0)}, on a machine that was "
-        f"{change(found.machine_change)} (fixed work between the steps), of which "
-        f"{found.machine_slope:.1f} times as much is taken out of each run"
-    )
+    return f"{words} ({_rates(found, f'{unit}/s')}{by}; {_interval(found)})"
 
 
 def what_it_takes(found: Comparison, runs: Sequence[RunSummary], protocol: Protocol) -> str:
@@ -140,17 +129,6 @@ def undecided(found: Comparison, rule: Rule, noise: str) -> str:
     )
 
 
-def slower_beside_others(
-    found: Comparison, rule: Rule, unit: str, against: str, disturbers: str
-) -> str:
-    """Return the sentence of a case that is slower than the programs beside it explain."""
-    return (
-        f"{how_much(found, unit, against)}, certainly more than {percent(rule.min_effect)}, with "
-        "and without the machine's speed, so that other programs do not explain it "
-        f"({disturbers}); find what changed"
-    )
-
-
 def certainty(found: Comparison, rule: Rule) -> str:
     """Return the words after ``how_much`` about numbers to which no run can be added."""
     if found.verdict is Verdict.PASSED:
@@ -172,7 +150,7 @@ def drifted(found: Comparison) -> str:
     """Return the sentence of a case that left its anchor, in one step or in many."""
     return (
         f"{change(found.change or 0.0)} than the anchor ({_rates(found, '')}; "
-        f"{_interval(found)}{_as_measured(found)}), certainly beyond the tolerance of "
+        f"{_interval(found)}), certainly beyond the tolerance of "
         f"{percent(found.tolerance or 0.0)}; find what changed since, or accept this level with "
         "dlperf baselines accept --anchor"
     )

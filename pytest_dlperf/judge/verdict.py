@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -20,15 +19,6 @@ from pytest_dlperf.judge.comparisons import (
     capped,
     comparable_still,
     compare_all,
-    given_tolerance,
-    without_speeds,
-)
-from pytest_dlperf.judge.readings import (
-    Doubt,
-    all_certified,
-    all_slower,
-    is_slower_as_measured,
-    slower_beside_others,
 )
 from pytest_dlperf.judge.screen import looked
 from pytest_dlperf.judge.stats import family
@@ -54,24 +44,14 @@ def judge_by_time(
         refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, seen)
         if baseline is None or not stored or unchecked or differs:
             return refused
-        failed = with_facts(refused, case, measurement, stored, rule)
-        if failed.verdict is Verdict.REGRESSED:
-            return failed
-        level = replace(baseline, sessions=stored)
-        return _slower_beside_others(case, measurement, level, rule) or failed
-    if not stored or metrics.throughput(case, measurement, stored, rule).machine is not None:
-        measurement = refusals.without_drift_of_machine(measurement)
+        return with_facts(refused, case, measurement, stored, rule)
     unsteady = refusals.unsteady(case, measurement, rule)
     if baseline is None or not stored:
         if unsteady:
             return _not_judged(Verdict.UNSTEADY, unsteady, measurement)
         return _not_judged(Verdict.NO_BASELINE, refusals.NO_BASELINE, measurement)
     level = replace(baseline, sessions=stored)
-    judged = _judge_against(case, measurement, level, rule, unsteady)
-    if judged.verdict in GOOD or baseline.source.kind != "measured":
-        return judged
-    why_raw = metrics.why_speed_is_left_in(measurement, stored)
-    return replace(judged, reason=f"{judged.reason}; {why_raw}") if why_raw else judged
+    return _judge_against(case, measurement, level, rule, unsteady)
 
 
 def _check(measurement: Measurement, baseline: Baseline | None) -> tuple[Session, ...]:
@@ -112,75 +92,28 @@ def _seen(
     return compare(metric, rule.tolerance_min, family.of_throughput(rule), spent)
 
 
-def _slower_beside_others(
-    case: Case, measurement: Measurement, baseline: Baseline, rule: Rule
-) -> Judgement | None:
-    """Return the judgement on a slowdown that the programs beside it do not explain, or None.
-
-    By all runs: those that did not count were repeated because others disturbed them.
-    """
-    runs = (*measurement.runs, *measurement.disturbed_runs)
-    whole = replace(measurement, runs=runs, disturbed_runs=())
-    shifts = refusals.canary_shifts(case, whole, baseline.sessions)
-    doubt = refusals.doubt(case, whole, rule, shifts)
-    seen = _seen(case, whole, baseline, rule)
-    if seen is None or not slower_beside_others(case, whole, baseline, rule, doubt):
-        return None
-    found = replace(seen, verdict=Verdict.REGRESSED)
-    reason = sentences.slower_beside_others(
-        found,
-        rule,
-        measurement.unit,
-        sentences.compared_with(baseline, found),
-        refusals.disturbers(measurement),
-    )
-    return Judgement(verdict=Verdict.REGRESSED, reason=reason, throughput=found)
-
-
 def _judge_against(
     case: Case, measurement: Measurement, baseline: Baseline, rule: Rule, unsteady: str
 ) -> Judgement:
     """Return the verdict on a case whose baseline has the same conditions."""
-    compared = whole = compare_all(case, measurement, baseline, rule)
-    stored, others = baseline.sessions, compared.others
+    compared = compare_all(case, measurement, baseline, rule)
+    stored = baseline.sessions
     slower_why = scaling.why(
         measurement.runs, [session.scaling for session in stored], case.layout.device
     )
-    shifts, moved = _machine(case, measurement, stored, compared)
-    taken_out = compared.rates.machine is not None
-    if taken_out and shifts:
-        # What the machine's speed was not taken out of is as doubtful as ever
-        compared = without_speeds(compared, case, measurement)
-        others = compared.others
-    doubt = refusals.doubt(case, measurement, rule, shifts if moved and not taken_out else [])
-    if _others_forbid_pass(case, measurement, compared):
-        doubt = replace(doubt, forbids_pass=True)
-    refused = _refused(measurement, compared, doubt, unsteady, rule)
-    agreed = refused and _agreed(case, measurement, baseline, rule, doubt, compared.throughput)
-    given = None if compared.is_learnt else compared.tolerance
-    is_excused = compared.throughput.verdict in GOOD and is_slower_as_measured(
-        compared.rates, rule, compared.spent, given
-    )
-    if is_excused:
-        reason, agreed = refusals.slower_as_measured(compared.throughput), None
-        reason += "; its speedup is not judged either" if "speedup" in whole.others else ""
-        rates = compared.rates.as_measured or compared.rates
-        seen = compare(rates, rule.tolerance_min, family.of_throughput(rule), compared.spent)
-        refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, seen)
-    if refused is not None and agreed is None:
+    shift, moved = _machine(case, measurement, stored, compared)
+    refused = _refused(measurement, compared, shift if moved else None, unsteady, rule)
+    if refused is not None:
         links = moved and refusals.only_links_slower(case, measurement, stored)
-        in_doubt = doubt.shift is not None or bool(unsteady)
-        may_fail = comparable_still(
-            compared, links=bool(links), in_doubt=in_doubt, is_excused=is_excused
-        )
+        may_fail = comparable_still(compared, links=links, in_doubt=moved or bool(unsteady))
         facts = {
             name: one
-            for name, one in others.items()
+            for name, one in compared.others.items()
             if name in may_fail and one.verdict is Verdict.REGRESSED
         }
-        failed = _with_facts(refused, facts, shifts[0] if links else None, slower_why)
+        failed = _with_facts(refused, facts, shift if links else None, slower_why)
         return gates.with_certain(failed, case, measurement, compared.gated)
-    throughput = replace(compared.throughput, verdict=agreed or _verdict(compared.throughput))
+    throughput = compared.throughput
     reason = sentences.throughput(
         throughput,
         rule,
@@ -189,85 +122,21 @@ def _judge_against(
         against=sentences.compared_with(baseline, throughput),
         takes=sentences.what_it_takes(throughput, measurement.runs, case.protocol),
     )
-    is_said = taken_out and throughput.verdict in GOOD
-    shift = shifts[0] if shifts and not is_said else None
-    reason += _in_spite_of(shift, doubt, unsteady, throughput)
+    if shift is not None:
+        reason += refusals.machine_explains_nothing(shift)
     if compared.rates.new_node:
         reason += sentences.new_node(compared.rates.new_node)
-    if "speedup" not in whole.others:
+    if "speedup" not in compared.others:
         reason += _unjudged_speedup(measurement, stored)
     judged = Judgement(
         verdict=throughput.verdict or Verdict.INCONCLUSIVE,
         reason=reason,
         throughput=throughput,
-        metrics=others,
-        by_readings=agreed is Verdict.PASSED,
+        metrics=compared.others,
     )
     parent = metrics.parent(case, measurement, stored, rule)
     judged = _with_metrics(judged, parent, slower_why, measurement.reference_words)
-    if taken_out and shifts:
-        reason = judged.reason + refusals.speeds_not_judged(
-            shifts[0],
-            speedup="speedup" in whole.others,
-            gated=len(compared.gated) < len(case.metrics),
-        )
-        judged = replace(judged, reason=reason)
-        return gates.with_certain(judged, case, measurement, compared.gated)
     return gates.with_gates(judged, case, measurement, compared.gated)
-
-
-def _verdict(found: Comparison) -> Verdict | None:
-    """Return the verdict on a throughput: nothing is improved that was measured to be slower."""
-    if found.verdict is Verdict.IMPROVED and (found.measured_change or 0.0) < 0:
-        return Verdict.PASSED
-    return found.verdict
-
-
-def _agreed(
-    case: Case,
-    measurement: Measurement,
-    baseline: Baseline,
-    rule: Rule,
-    doubt: Doubt,
-    found: Comparison,
-) -> Verdict | None:
-    """Return the verdict on the throughput that all its readings agree on, or None.
-
-    A pass needs a tolerance that was given: one that is learnt from noise has no room for what
-    else moved.
-    """
-    if found.verdict is Verdict.REGRESSED:
-        is_red = all_slower(case, measurement, baseline, rule, doubt)
-        return Verdict.REGRESSED if is_red else None
-    given = given_tolerance(case, baseline, rule)
-    if given is None or not all_certified(case, measurement, baseline, rule, doubt, given):
-        return None
-    return Verdict.PASSED
-
-
-def _in_spite_of(shift: Shift | None, doubt: Doubt, unsteady: str, found: Comparison) -> str:
-    """Return the words about what did not keep a throughput from being judged."""
-    words = ""
-    if shift is not None:
-        has_room = doubt.shift is not None and found.verdict is Verdict.PASSED
-        why = "which the tolerance has room for" if has_room else "which does not explain it"
-        by = sentences.change(math.expm1(shift.size))
-        words = f"; the machine is {by} (canary {shift.name}), {why}"
-    if unsteady:
-        is_so = "slower" if found.verdict is Verdict.REGRESSED else "within the tolerance"
-        words += f"; {unsteady}; it is {is_so} by every rate all the same"
-    return words
-
-
-def _others_forbid_pass(case: Case, measurement: Measurement, compared: Compared) -> bool:
-    """Whether another metric than the throughput forbids to pass a case whose machine moved.
-
-    It is worse, or a speed, which nothing was taken out of.
-    """
-    others, gated = compared.others.values(), compared.gated.values()
-    if any(one.verdict is Verdict.REGRESSED for one in (*others, *gated)):
-        return True
-    return not gates.apart_from_speed(case, measurement).issuperset(compared.gated)
 
 
 def _unjudged_speedup(measurement: Measurement, stored: Sequence[Session]) -> str:
@@ -287,34 +156,40 @@ def _machine(
     measurement: Measurement,
     stored: Sequence[Session],
     compared: Compared,
-) -> tuple[list[Shift], bool]:
+) -> tuple[Shift | None, bool]:
     """Return how the machine moved, and whether that may be all of the throughput's change.
 
-    The sentence names the first: the largest that may be all of it, else the largest.
+    The shift is the largest that may be all of it, else the largest; None if it did not move.
     """
     change, tolerance = compared.evidence.shift, margin(compared.throughput.tolerance or 0.0)
     shifts = refusals.canary_shifts(case, measurement, stored)
     if shifts:
         shifts.sort(key=lambda one: not one.explains(change, tolerance))
-        return shifts, shifts[0].explains(change, tolerance)
-    if compared.throughput.verdict is not Verdict.REGRESSED or compared.rates.machine is not None:
-        return [], False
+        return shifts[0], shifts[0].explains(change, tolerance)
+    if compared.throughput.verdict is not Verdict.REGRESSED:
+        return None, False
     # Too noisy to refuse every verdict, but it may be all that an alarm saw.
     shift = canary.slower_perhaps(measurement, stored, case.layout.device)
-    return ([], False) if shift is None else ([shift], True)
+    if shift is None or not shift.explains(change, tolerance):
+        return None, False
+    return shift, True
 
 
 def _refused(
-    measurement: Measurement, compared: Compared, doubt: Doubt, unsteady: str, rule: Rule
+    measurement: Measurement, compared: Compared, shift: Shift | None, unsteady: str, rule: Rule
 ) -> Judgement | None:
-    """Return the judgement that something else than the case forbids to judge; None if nothing."""
+    """Return the judgement that something else than the case forbids to judge; None if nothing.
+
+    ``shift`` is that of a machine that may be all of the throughput's change.
+    """
     found = compared.throughput
-    if doubt.shift is not None:
-        reason = refusals.machine_moved(doubt.shift)
+    if shift is not None:
+        reason = refusals.machine_moved(shift)
         return _not_judged(Verdict.INCOMPARABLE, reason, measurement, found)
     if unsteady:
         return _not_judged(Verdict.UNSTEADY, unsteady, measurement, found)
-    if not compared.is_learnt or compared.tolerance <= rule.tolerance_max:
+    is_wide = compared.is_learnt and compared.tolerance > rule.tolerance_max
+    if not is_wide or found.verdict is Verdict.REGRESSED:
         return None
     reason = sentences.noisy(compared.tolerance, rule)
     noisy = _not_judged(Verdict.UNSTEADY, reason, measurement, found)

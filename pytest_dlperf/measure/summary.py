@@ -32,6 +32,7 @@ from pytest_dlperf.measure.checks import (
     check_devices,
     checked_in_part,
     clocks_disagree,
+    drift,
     host_waits,
     parameter_count,
     phases_left_out,
@@ -41,7 +42,6 @@ from pytest_dlperf.measure.checks import (
 from pytest_dlperf.measure.compile_figures import compile_extras, cuda_graphs_skipped, recompiled
 from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
 from pytest_dlperf.measure.failure import failure_of
-from pytest_dlperf.measure.machine_speed import drift_beyond_machine, machine_speed
 from pytest_dlperf.measure.records import RankRecords, read_records
 from pytest_dlperf.measure.scaling import scaling_of, unsampled
 
@@ -89,8 +89,8 @@ def summarise(case: Case, run: Run) -> MeasuredRun:
         data_wait_share=window.data_wait_share,
         data_wait_seconds=_waits(window.spans),
         problems=(
-            *drift_beyond_machine(
-                records, measured, case.protocol.window[0], window.rate, case.unit or "samples",
+            *drift(
+                measured, case.protocol.window[0], window.rate, case.unit or "samples",
                 case.layout.device,
             ),
             *implausible,
@@ -114,7 +114,6 @@ def summarise(case: Case, run: Run) -> MeasuredRun:
             **({} if turns else energy_figures(case, gpu_figures, window.rate)),
         },
         metrics=own_metrics(case, records),
-        machine_speed=machine_speed(records),
         scaling=scaling_of(records),
     )  # fmt: skip
     asked = built_in(case.metrics, summary, case.protocol.window)

@@ -84,8 +84,6 @@ def _row(outcome: Outcome) -> str:
     rate = figures.ABSENT
     if measurement is not None:
         rate = f"{figures.rate(outcome.judged_throughput)} {measurement.unit}/s"
-        if comparison.machine_change is not None:
-            rate += f" (measured: {figures.rate(measurement.throughput)})"
     cells = (
         outcome.case.id,
         f"{_SIGNS[standing(outcome)]} {judgement.verdict}{known}",

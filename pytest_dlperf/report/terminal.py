@@ -134,17 +134,12 @@ def _cells(outcome: Outcome) -> dict[str, str]:
 def _runs(outcome: Outcome) -> list[Line]:
     """Return a line for each arm's runs as measured, and one for each run that does not count."""
     lines = []
-    machine = outcome.judgement.throughput.machine_change
     other = outcome.against.measurement if outcome.against else None
     for name, measurement in (("", outcome.measurement), ("other arm's ", other)):
         if measurement is None:
             continue
         rates = " ".join(figures.rate(rate) for rate in measurement.throughputs)
-        text = f"  {name}runs: {rates} {printable(measurement.unit)}/s"
-        if machine is not None:
-            change = figures.percent(machine)
-            text += f"; the rate above is without the machine's speed, which is {change}"
-        lines.append(Line(text))
+        lines.append(Line(f"  {name}runs: {rates} {printable(measurement.unit)}/s"))
         lines += [_disturbed(name, run) for run in measurement.disturbed_runs]
     return lines
 

@@ -35,7 +35,6 @@ from pytest_dlperf.worker.loop import (
     write_canary,
     write_scaling,
 )
-from pytest_dlperf.worker.machine_speed import SpeedSampled
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.run_ahead import write_wait_cost
 from pytest_dlperf.worker.settings import settings_record
@@ -102,7 +101,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
         uncounted_unit=arguments.uncounted_unit,
         inject=arguments.inject,
     )
-    trained = run_loop(framework, step, protocol, records, progress, _turns(arguments, framework))
+    trained = run_loop(framework, step, protocol, records, progress, _turns(arguments))
     model = framework.model()
     records.write(model=model)
     records.write(memory=framework.peak_memory())
@@ -128,15 +127,11 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     framework.close()
 
 
-def _turns(arguments: Arguments, framework: Framework) -> Turns:
+def _turns(arguments: Arguments) -> Turns:
     """Return how the measured window is divided."""
     if arguments.turns:
         return InTurns(arguments.folder, arguments.rank)
-    if arguments.device != "cpu":
-        return Turns()
-    # A thread of Horovod looks for messages all the time: 0.1 and 0.7 of a core, of two ranks
-    polls = arguments.framework == "tensorflow" and arguments.world_size > 1
-    return SpeedSampled(framework, polls=polls)
+    return Turns()
 
 
 def _check_trained(

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pytest_dlperf.core.verdict import Judgement, Prior, Rule
     from pytest_dlperf.judge.stats.contrast import Contrast
 
-#: The fixed work of toy runs.
-WORK = "toy 1.0"
 CONDITIONS = Conditions(
     window=(50, 150),
     launcher="torchrun",
@@ -104,15 +102,6 @@ def session(
         peak_memory_bytes=(memory,) * len(rates) if memory else (),
         canary=canary or {},
     )
-
-
-def with_speeds(found: Measurement, values: Sequence[float], work: str = WORK) -> Measurement:
-    """Return what was measured on a machine whose fixed work had these speeds."""
-    runs = [
-        replace(run, machine_speed={work: value})
-        for run, value in zip(found.runs, values, strict=True)
-    ]
-    return replace(found, runs=tuple(runs))
 
 
 def baseline(*sessions: Session, **fields: Any) -> Baseline:

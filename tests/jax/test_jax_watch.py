@@ -19,7 +19,7 @@ from pytest_dlperf.worker import xla_compiles
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary
 from pytest_dlperf.worker.frameworks.base import PeakWithoutCanary
-from pytest_dlperf.worker.frameworks.jax import framework, watch
+from pytest_dlperf.worker.frameworks.jax import watch
 from pytest_dlperf.worker.frameworks.jax.devices import Reduction, Settled
 from pytest_dlperf.worker.frameworks.jax.flops import work_of
 from pytest_dlperf.worker.frameworks.jax.framework import measure_canary, product_error
@@ -378,26 +378,6 @@ def test_the_canary_multiplies_what_the_case_computes_in(
     assert all(name.startswith("sustained_") is on_gpu for name in found)
     assert sum(rate is not None for rate in found.values()) == 2
     assert set(factors) == {(dtype, dtype)}
-
-
-def test_the_fixed_step_trains_and_counts_as_no_compilation(monkeypatch: pytest.MonkeyPatch):
-    found: list[Any] = []
-
-    def noted(value: Any) -> Any:
-        found.append(value)
-        return value
-
-    monkeypatch.setattr(jax, "block_until_ready", noted)
-    before = xla_compiles.sample()
-    step = framework.fixed_step()
-    step.run()
-    step.run()
-    assert xla_compiles.sample() == before
-    assert jax.__version__ in step.name
-    first, second = found
-    for one, other in zip(first, second, strict=True):
-        assert np.array_equal(one, other)
-        assert np.abs(one).max() > 0
 
 
 def test_a_float32_product_is_one():

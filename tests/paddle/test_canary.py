@@ -46,29 +46,3 @@ def test_random_numbers_that_are_not_the_trainings(monkeypatch: pytest.MonkeyPat
         assert left.dtype == right.dtype == np.float32
         assert left.std() == pytest.approx(float(on_gpu), abs=0.1)
         assert np.array_equal(left, right) is not on_gpu
-
-
-def test_the_fixed_step_trains_and_changes_nothing(monkeypatch: pytest.MonkeyPatch):
-    from pytest_dlperf.worker.frameworks.paddle.framework import fixed_step
-
-    found: list[Any] = []
-    differentiate = paddle.grad
-
-    def noted(*arguments: Any) -> Any:
-        found.append(differentiate(*arguments))
-        return found[-1]
-
-    monkeypatch.setattr(paddle, "grad", noted)
-    paddle.seed(7)
-    expected = paddle.randn([4]).numpy()
-    paddle.seed(7)
-    step = fixed_step()
-    step.run()
-    with paddle.no_grad():
-        step.run()
-    assert np.array_equal(paddle.randn([4]).numpy(), expected), "the training draws other numbers"
-    assert paddle.__version__ in step.name
-    first, second = found
-    for one, other in zip(first, second, strict=True):
-        assert np.array_equal(one.numpy(), other.numpy())
-        assert np.abs(one.numpy()).max() > 0

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from pytest_dlperf.worker.frameworks import canary
-from pytest_dlperf.worker.frameworks.tensorflow import framework
 from pytest_dlperf.worker.frameworks.tensorflow.framework import measure_canary
 from pytest_dlperf.worker.frameworks.tensorflow.ranks import Alone
 
@@ -53,19 +52,3 @@ def test_random_numbers_of_the_type_that_the_case_computes_in(
         assert left.dtype.name == right.dtype.name == dtype
         values = tf.cast(left, tf.float32).numpy()
         assert values.std() == pytest.approx(float(on_gpu), abs=0.1)
-
-
-def test_the_fixed_step_trains_and_changes_nothing(monkeypatch: pytest.MonkeyPatch):
-    waited: list[Any] = []
-    monkeypatch.setattr(framework, "_wait", waited.append)
-    tf.random.set_seed(7)
-    expected = tf.random.normal([4]).numpy()
-    tf.random.set_seed(7)
-    step = framework.fixed_step()
-    step.run()
-    step.run()
-    assert np.array_equal(tf.random.normal([4]).numpy(), expected), "the training's are others"
-    assert tf.__version__ in step.name
-    first, second = (one.numpy() for one in waited)
-    assert np.array_equal(first, second)
-    assert np.abs(first).max() > 0

@@ -75,29 +75,3 @@ def test_a_rank_alone_in_its_group_has_no_links(factors: list[Any], tmp_path: An
     finally:
         dist.destroy_process_group()
     assert found["all_reduce_gb_per_s"] is None
-
-
-def test_the_fixed_step_trains_and_changes_nothing(monkeypatch: pytest.MonkeyPatch):
-    """Also where the training is in inference mode, in bfloat16, or deterministic."""
-    from pytest_dlperf.worker.frameworks.torch.framework import fixed_step
-
-    found: list[Any] = []
-    differentiate = torch.autograd.grad
-
-    def noted(*arguments: Any) -> Any:
-        found.append(differentiate(*arguments))
-        return found[-1]
-
-    monkeypatch.setattr(torch.autograd, "grad", noted)
-    before = torch.get_rng_state()
-    step = fixed_step()
-    step.run()
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        step.run()
-    assert torch.__version__ in step.name
-    assert torch.equal(torch.get_rng_state(), before), "the training draws other numbers"
-    first, second = found
-    for one, other in zip(first, second, strict=True):
-        assert one.dtype is torch.float32
-        assert torch.equal(one, other)
-        assert one.abs().max() > 0

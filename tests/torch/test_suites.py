@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.core.run import MACHINE_DRIFTED
 from tests.helpers.losses import assert_losses_fell
 from tests.helpers.suites import train_suites
 
@@ -50,7 +49,7 @@ def test_suites_train_at_tiny_size(tmp_path: Path, precision: str, suites: tuple
         assert measurement is not None, outcome["judgement"]["reason"]
         # What others do to this machine is no fault of the suite.
         problems = {problem["code"] for problem in measurement["problems"]}
-        assert problems <= {"disturbed", "drift", MACHINE_DRIFTED, "implausible-speedup"}
+        assert problems <= {"disturbed", "drift", "implausible-speedup"}
         assert measurement["conditions"]["dtype"] == DTYPES[precision]
         run = measurement["runs"][0]
         assert len(run["step_seconds"]) == 150

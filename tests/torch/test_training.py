@@ -77,11 +77,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[OneSession, set[s
         {
             "fp32": {"runs": 2, "max_runs": 4},
             "bf16": {"precision": "bf16", "warmup_s": 1.0},
-            # Long enough for samples of the machine's speed, however slow the machine is
-            "paced": {"options": {"pace_s": 0.05}, "speedup": None},
         },
         # On a CPU without instructions for bf16 it is trained where it is named.
-        "-k", "fp32 or bf16 or paced",
+        "-k", "fp32 or bf16",
         "--update-baselines", "--dlperf-reason=first", "--dlperf-html=r.html", "--dlperf-md=r.md",
     )  # fmt: skip
 
@@ -113,31 +111,6 @@ class TestTwoRanks:
             }
         session[precision].assert_nothing_left()
 
-    def test_sample_the_speed_of_the_machine_within_their_window(
-        self, trained: tuple[OneSession, set[str]]
-    ):
-        session, _ = trained
-        measurement = session["paced"].measurement
-        for run in measurement["runs"]:
-            [(work, speed)] = run["machine_speed"].items()
-            assert work.startswith("torch ")
-            records = [
-                json.loads(line)
-                for rank in run["ranks"]
-                for line in (Path(run["folder"]) / f"rank{rank['rank']:05}.jsonl")
-                .read_text(encoding="utf-8")
-                .splitlines()
-            ]
-            sampled = [one for one in records if one["record"] == "machine_speed"]
-            assert [one["first_steps"] for one in sampled] == [sampled[0]["first_steps"]] * 2
-            speeds = [
-                one["repetitions"] * len(one["seconds"]) / sum(one["seconds"]) for one in sampled
-            ]
-            assert speed == pytest.approx(min(speeds))
-        [stored] = session.folder.path.glob("baselines/*/paced/*.json")
-        [kept] = json.loads(stored.read_text(encoding="utf-8"))["sessions"]
-        assert len(kept["machine_speed"][work]) == len(kept["runs"])
-
     def test_warm_up_for_the_seconds_that_the_case_names(
         self, trained: tuple[OneSession, set[str]]
     ):
@@ -157,7 +130,7 @@ class TestTwoRanks:
         measurement = session["fp32"].measurement
         assert len([*measurement["runs"], *measurement["disturbed_runs"]]) >= 2
         stored = session.folder.path.glob("baselines/*/*/*.json")
-        assert sorted(path.parent.name for path in stored) == ["bf16", "fp32", "paced"]
+        assert sorted(path.parent.name for path in stored) == ["bf16", "fp32"]
         assert session.folder.ours() == []
 
     def test_are_in_every_report(self, trained: tuple[OneSession, set[str]]):

@@ -10,7 +10,7 @@ import math
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pytest_dlperf.core.verdict import Prior
@@ -62,14 +62,6 @@ class Spread:
         """Return the distance that is exceeded with probability ``alpha``."""
         return quantile(alpha, self.df) * self.se if self.se else 0.0
 
-    def wider(self, noise: float, df: float) -> Spread:
-        """Return it with ``noise`` added; the degrees of freedom by Satterthwaite (1946)."""
-        if not noise:
-            return self
-        own, other = self.se**2, noise**2
-        parts = own**2 / self.df + other**2 / df
-        return Spread(se=math.sqrt(own + other), df=(own + other) ** 2 / parts)
-
     def tail(self, distance: float) -> float:
         """Return the probability of a distance beyond this one."""
         from scipy.special import stdtr
@@ -96,17 +88,6 @@ class Contrast:
     @property
     def _spread(self) -> Spread:
         return Spread(se=self.se, df=self.df)
-
-    def wider(self, noise: float, df: float = math.inf) -> Contrast:
-        """Return it with a standard error of ``noise`` added, of so many degrees of freedom."""
-        both = self._spread.wider(noise, df)
-        return replace(
-            self,
-            se=both.se,
-            df=both.df,
-            own_alarm=self.own_alarm and self.own_alarm.wider(noise, df),
-            own_certificate=self.own_certificate and self.own_certificate.wider(noise, df),
-        )
 
     def lower(self, alpha: float) -> float:
         """Return the lower one-sided confidence bound of the shift, at level 1 - ``alpha``."""

@@ -100,14 +100,14 @@ class Gated:
     ) -> metrics.MetricValues | None:
         """Return the values of ``session`` and of those of ``others`` that it is compared with.
 
-        None where a side has none. Throughput is without the machine's speed, where that is known.
+        None where a side has none.
         """
         now = self.value_of(session)
         before = [one for other in others if (one := self.value_of(other)) is not None]
         if now is None or not before:
             return None
         if self.decides:
-            return metrics.of_stored_session(session, others, rule, self.prior)
+            return metrics.of_stored_session(session, others, self.prior)
         return metrics.MetricValues(
             now=now,
             stored=metrics.comparable(now.node, before),
@@ -262,7 +262,7 @@ def of_level(level: Sequence[Session], gated: Gated, rule: Rule) -> metrics.Metr
     if not known:
         return None
     if gated.decides:
-        values, prior = metrics.stored_throughputs(level, rule, gated.prior)
+        values, prior = metrics.stored_throughputs(level), gated.prior
     else:
         values, prior = list(metrics.comparable(known[-1].node, known)), gated.prior
     return metrics.MetricValues(

@@ -68,19 +68,6 @@ def of_throughput(case: Case, rule: Rule) -> Prior:
     return replace(prior, far=-math.log1p(-_FAR), quiet_run_sd=THROUGHPUT["cpu"].run_sd)
 
 
-#: For throughput without the machine's speed, which runs on CPUs alone sample. Live, of 17
-#: trainings on a two-core virtual machine on three occasions: runs vary by 4.3, 3.0 and 2.7 % (5.7
-#: to 9.3 % as measured), and what 197 changes were off by leaves 0 to 1.3 % for sessions. At
-#: the upper end of both, as it is one machine (docs/verdicts.md, ``benchmarks/live_replay.py``).
-WITHOUT_MACHINE: Final = Prior(run_sd=0.035, session_sd=0.015)
-
-
-def without_machine(rule: Rule) -> Prior:
-    """Return the prior for rates that the machine's speed was taken out of."""
-    known = None if rule.prior is None else rule.prior.without_machine
-    return known or WITHOUT_MACHINE
-
-
 def of_pairs(device: DeviceKind, rule: Rule, *, in_turns: bool = False) -> Prior:
     """Return the prior for runs in pairs, by their median iteration.
 

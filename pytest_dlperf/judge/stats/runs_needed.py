@@ -73,10 +73,6 @@ def stored_runs_needed(
     def decides(count: int) -> bool:
         share = medians * median_cost(count) / count
         spreads = expected_alarm(share, metric.stored, metric.prior)
-        if metric.machine is not None:
-            # More runs of now say little of the slope
-            noise, df = metric.machine.noise, metric.machine.df
-            spreads = tuple(spread.wider(noise, df) for spread in spreads)
         is_within = found.shift + tolerance_log > reach(spreads[0], certify)
         # More runs of now do not show how far sessions differ: ``far`` stays
         slower = max(reach(spread, alarm, found.far) for spread in spreads)

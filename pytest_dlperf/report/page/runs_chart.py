@@ -153,11 +153,6 @@ def _caption(outcome: Outcome, groups: Sequence[_Group], *, paired: bool) -> str
             down = figures.percent(comparison.tolerance, sign=False)
             caption += f"; the band below it is what is tolerated, {down}"
         caption += "."
-    if comparison.machine_change is not None:
-        caption += (
-            " The level, the band and the bar are without the machine's speed, which changed by "
-            f"{figures.percent(comparison.machine_change)}; runs are as they were measured."
-        )
     if comparison.interval is not None:
         caption += f" The bar is the 90 % interval of the change, {figures.interval(comparison)}."
     return caption

@@ -14,7 +14,6 @@ from pytest_dlperf.core.errors import DlperfError, UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.store.baseline import describe, file_format, update
 from pytest_dlperf.store.baseline.describe import published_text, state_text
-from pytest_dlperf.store.baseline.file_format import without_absent
 from pytest_dlperf.store.baseline.key import PUBLISHED
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.update import Change
@@ -149,7 +148,7 @@ def show(store: BaselineStore, pattern: str) -> dict[str, Any]:
         raise UsageError(
             f"{store.root}: no baseline of {pattern!r}; dlperf baselines list shows what is stored"
         )
-    entries = [{"path": str(e.path), **without_absent(encode(e.baseline))} for e in found]
+    entries = [{"path": str(e.path), **encode(e.baseline)} for e in found]
     return {"format": _JSON_FORMAT, "baselines": entries}
 
 

@@ -118,7 +118,6 @@ def _session(session: Session, where: str, *, published: bool) -> Iterator[str]:
     for node, canary in session.canary_by_node.items():
         yield from _positive(canary.items(), f"{where}.canary_by_node.{node}")
     yield from _by_run(session.estimates, session, f"{where}.estimates")
-    yield from _by_run(session.machine_speed, session, f"{where}.machine_speed")
     for name, found in session.metrics.items():
         if len(found.runs) != len(session.runs):
             field = f"{where}.metrics.{name}.runs"
@@ -191,26 +190,9 @@ _BREAK = re.compile(r",\n\s*")
 
 def to_bytes(baseline: Baseline) -> bytes:
     """Return the contents of the file of ``baseline``; it is not checked here."""
-    text = json_text(without_absent({"format": FILE_FORMAT, **encode(baseline)}))
+    text = json_text({"format": FILE_FORMAT, **encode(baseline)})
     # A reason from a command line that is not UTF-8 has surrogates: JSON writes them escaped
     return f"{text}\n".encode("utf-8", "backslashreplace")
-
-
-#: Fields that files of version 1 got later: an older installation reads a file without them.
-_LATER: Final[Mapping[str, object]] = {"machine_speed": {}, "without_machine": None}
-
-
-def without_absent(values: Any) -> Any:
-    """Return plain JSON types without the later fields that hold nothing."""
-    if isinstance(values, list):
-        return [without_absent(one) for one in values]
-    if not isinstance(values, dict):
-        return values
-    return {
-        name: without_absent(one)
-        for name, one in values.items()
-        if name not in _LATER or one != _LATER[name]
-    }
 
 
 def json_text(values: dict[str, Any]) -> str:

@@ -71,7 +71,7 @@ def write(root: Path, machine_class: str, learn: Callable[[], MachineNoise | Non
         noise = learn()
         if noise is None:
             return
-        values = file_format.without_absent({"format": FILE_FORMAT, **encode(noise)})
+        values = {"format": FILE_FORMAT, **encode(noise)}
         text = file_format.json_text(values)
         content = f"{text}\n".encode()
         try:
@@ -95,8 +95,6 @@ def _decoded(content: bytes, machine_class: str) -> MachineNoise:
         )
     for world_size, known in noise.world_sizes.items():
         _check(known, f"world_sizes[{world_size}]")
-        if known.without_machine is not None:
-            _check(known.without_machine, f"world_sizes[{world_size}].without_machine")
     return noise
 
 

@@ -35,7 +35,6 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
         metrics=_metrics(measurement.runs),
         canary=_medians([run.canary for run in measurement.runs]),
         canary_by_node=_canary_by_node(measurement.runs),
-        machine_speed=_machine_speed(measurement.runs),
         scaling=stored_scaling(measurement.runs, outcome.case.layout.device),
         node=environment.node if environment else "",
         commit=outcome.commit,
@@ -70,11 +69,6 @@ def _metrics(runs: Sequence[RunSummary]) -> dict[str, StoredFigures]:
 def _canary_by_node(runs: Sequence[RunSummary]) -> dict[str, dict[str, float]]:
     nodes = sorted({node for run in runs for node in run.canary_by_node})
     return {node: _medians([run.canary_by_node.get(node, {}) for run in runs]) for node in nodes}
-
-
-def _machine_speed(runs: Sequence[RunSummary]) -> dict[str, tuple[float, ...]]:
-    works = sorted(set.intersection(*(set(run.machine_speed) for run in runs)))
-    return {work: rounded(run.machine_speed[work] for run in runs) for work in works}
 
 
 def _medians(canaries: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -114,8 +114,6 @@ def _doubt(outcome: Outcome, *, dirty: bool, observe: bool) -> str:
     verdict, measurement = outcome.judgement.verdict, outcome.measurement
     if verdict not in _SHOWN and not (observe and verdict in OBSERVED):
         return f"the verdict is {verdict}" + _WHAT_DECIDES.get(verdict, "")
-    if outcome.judgement.by_readings:
-        return "it passed although the machine moved or its steps drift"
     disturbed = [p for p in measurement.problems if p.code == "disturbed"] if measurement else []
     if disturbed:
         return disturbed[0].message

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from pytest_dlperf.core.wire_model import ArithmeticRecord, Checksum, ModelRecord
 from pytest_dlperf.core.wire_profile import ProfileRecord
@@ -134,29 +134,6 @@ def tf32_overrides() -> dict[str, str]:
     return {name: os.environ[name] for name in _OVERRIDES if name in os.environ}
 
 
-class FixedStep(NamedTuple):
-    """A training step of two convolutions, by which the machine's speed is sampled."""
-
-    #: What does it, with version, commit and settings: with others it is another work.
-    name: str
-    #: Takes a few milliseconds, waits until it is done, and changes nothing that a training reads.
-    run: Callable[[], Any]
-
-
-class FixedSizes(NamedTuple):
-    """How much a fixed step trains."""
-
-    batch: int
-    #: Before the first convolution, and after each.
-    channels: tuple[int, ...]
-    #: Sides of the images and of the filters.
-    image: int
-    filter: int
-
-
-FIXED: Final = FixedSizes(batch=4, channels=(16, 32, 32), image=32, filter=3)
-
-
 class Framework(Protocol):
     """One framework in one rank; ``worker/__main__.py`` makes it, which joins the job."""
 
@@ -217,10 +194,6 @@ class Framework(Protocol):
 
     def canary(self) -> CanaryRates:
         """Return the rates of fixed work on this rank's device."""
-        ...
-
-    def fixed_step(self) -> FixedStep:
-        """Return a small training step on this rank's CPUs, the same in each run of a version."""
         ...
 
     def mean_over_ranks(self, value: float) -> float:

@@ -134,7 +134,6 @@ def baseline_of(text: str, case_id: str, source: str = "measured") -> Baseline:
         peak_memory_bytes=(1.0, 2.0),
         estimates={},
         metrics={},
-        machine_speed={},
         scaling=None,
     )
     conditions = filled(Conditions, text, window=(5, 10))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from datetime import date
 from typing import Any
 
 import pytest
 
-from pytest_dlperf.core.case import Known
-from pytest_dlperf.core.verdict import Judgement, KnownState, Rule, Verdict
+from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
-from pytest_dlperf.judge.canary import shifts
-from pytest_dlperf.judge.expected import with_known
 from tests.helpers.judge_builders import around, baseline, case, measurement, run, session
 
 RULE = Rule(family=24, tolerance=0.05)
@@ -48,74 +43,13 @@ def test_a_machine_that_moved_forbids_a_pass_that_it_may_explain() -> None:
     assert verdict(115, {"matmul": 57.5, "copy": 10.0}) is Verdict.INCOMPARABLE
 
 
-def test_a_case_within_the_given_tolerance_by_every_reading_passes() -> None:
-    """As large as the shift is taken: not at all, once, or twice out of the change."""
-    slower, faster = {"matmul": 42.5, "copy": 10.0}, {"matmul": 57.5, "copy": 10.0}
-    judged = judge(GPU, measurement(around(100), canary=slower), BEFORE, RULE)  # type: ignore[arg-type]
-    assert judged.verdict is Verdict.PASSED
-    assert "15.0 % slower (canary matmul), which the tolerance has room for" in judged.reason
-    # A machine that is 15 % faster leaves room for a slowdown of 28 %.
-    wide = replace(RULE, tolerance=0.30)
-    for rate, expected in ((100, Verdict.PASSED), (90, Verdict.INCOMPARABLE)):
-        now = measurement(around(rate), canary=faster)
-        assert judge(GPU, now, BEFORE, wide).verdict is expected  # type: ignore[arg-type]
-    # Beyond the machine's own speed: nothing is called improved that the machine may explain
-    judged = judge(GPU, measurement(around(118), canary=faster), BEFORE, wide)  # type: ignore[arg-type]
-    assert judged.verdict is Verdict.PASSED
-    # What is learnt from noise has no room for a machine
-    learnt = replace(RULE, tolerance=None)
-    now = measurement(around(100), canary=slower)
-    assert judge(GPU, now, BEFORE, learnt).verdict is Verdict.INCOMPARABLE  # type: ignore[arg-type]
-
-
-def test_metrics_of_the_canary_that_moved_apart_are_each_a_reading() -> None:
+def test_each_metric_of_the_canary_may_explain_a_change() -> None:
     """The larger shift is that of the arithmetic; the training may follow the memory."""
-    apart = {"matmul": 40.0, "copy": 11.0}
     before = stored({"matmul": 50.0, "copy": 10.0})
-    for tolerance, expected in ((0.15, Verdict.INCOMPARABLE), (0.30, Verdict.PASSED)):
-        now = measurement(around(100), canary=apart)
-        judged = judge(GPU, now, before, replace(RULE, tolerance=tolerance))  # type: ignore[arg-type]
-        assert judged.verdict is expected
-        assert "canary matmul" in judged.reason
-    # Nor is it regressed for what the smaller shift explains
     apart = {"matmul": 65.0, "copy": 8.5}
     judged = judge(GPU, measurement(around(85), canary=apart), before, RULE)  # type: ignore[arg-type]
     assert judged.verdict is Verdict.INCOMPARABLE
     assert "15.0 % slower than with the baseline (canary copy)" in judged.reason
-
-
-def test_a_canary_that_varies_is_no_exact_measure_of_the_machine() -> None:
-    """One session each: of medians of five runs, with the degrees of freedom of five runs."""
-    [moved] = shifts(
-        replace(
-            measurement([1.0]),
-            runs=tuple(run(100.0, canary={"matmul": rate}) for rate in around(60, 0.03)),
-        ),
-        [session(around(100), canary={"matmul": 50.0})],
-        "gpu",
-    )
-    assert moved.df == 4
-    assert moved.noise == pytest.approx(0.03 * math.sqrt(2.5) * math.sqrt(1.43 * 2 / 5))
-
-
-def test_what_passed_by_every_reading_is_no_news_of_a_known_slowdown() -> None:
-    """7 % faster by the canary, and 3 % by the rate: a slowdown of 4 % may still be there."""
-    known = Known.parse({"issue": "#1", "until": "2027-01-31", "change": "-4%"})
-    wide = replace(RULE, tolerance=0.30)
-    found = {}
-    for moved, canary in ((True, 53.5), (False, 50.0)):
-        now = measurement(around(103), canary={"matmul": canary, "copy": 10.0})
-        judged = judge(GPU, now, BEFORE, wide)  # type: ignore[arg-type]
-        assert judged.by_readings is moved
-        found[moved] = with_known(judged, known, date(2026, 12, 1)).known
-    assert found == {True: None, False: KnownState.GONE}
-
-
-def test_a_metric_that_is_worse_keeps_a_moved_machine_incomparable() -> None:
-    stored = session(around(100), parent=around(51), canary={"matmul": 50.0})
-    for parent, expected in ((51, Verdict.PASSED), (70, Verdict.INCOMPARABLE)):
-        now = measurement(around(100), parent=around(parent), canary={"matmul": 42.5})
-        assert judge(GPU, now, baseline(*[stored] * 5), RULE).verdict is expected
 
 
 def test_a_change_far_beyond_the_machine_is_judged_and_says_so() -> None:

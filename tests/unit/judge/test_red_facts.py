@@ -1,4 +1,4 @@
-"""What is slower by every admissible reading is regressed, whatever else would refuse to judge."""
+"""What no machine and no noise explains is regressed; what either may explain is not judged."""
 
 from __future__ import annotations
 
@@ -72,13 +72,6 @@ def test_what_such_noise_may_explain_stays_unsteady_and_its_change_is_shown() ->
     assert judged.throughput.sees is not None
 
 
-def test_one_reading_that_noise_may_explain_keeps_it_unsteady() -> None:
-    before = with_rules(SCATTERED)
-    now = measurement([592.0, 596.0, 627.0])
-    assert judge(CPU, by_rules(now, 1.0), before, ALONE).verdict is Verdict.REGRESSED
-    assert judge(CPU, by_rules(now, 1.35), before, ALONE).verdict is Verdict.UNSTEADY
-
-
 def test_a_learnt_tolerance_passes_nothing_that_is_certainly_slower() -> None:
     # Stored sessions that vary: 7 % is tolerated; more runs than theirs show a fall of 6 %.
     before = baseline(*(session(around(level, 0.02)) for level in (98, 99, 100, 101, 102)))
@@ -93,42 +86,14 @@ def test_a_learnt_tolerance_passes_nothing_that_is_certainly_slower() -> None:
     assert given.reason.startswith("certainly slower")
 
 
-def test_drifting_steps_excuse_nothing_that_even_the_faster_half_shows() -> None:
-    before = with_rules(*[around(100)] * 5)
-    drifting = steps(measurement(around(60), problem="drift"), 0.08, 0.12)
-    judged = judge(GPU, by_rules(drifting, 1.0), before, ALONE)
-    assert judged.verdict is Verdict.REGRESSED
+@pytest.mark.parametrize("problem", ["drift", "implausible-speedup"])
+@pytest.mark.parametrize("level", [60, 100, 130])
+def test_what_was_not_in_one_steady_state_is_left_to_pairs(problem: str, level: float) -> None:
+    before = baseline(*[session(around(100))] * 5)
+    judged = judge(GPU, measurement(around(level), problem=problem), before, ALONE)
+    assert judged.verdict is Verdict.UNSTEADY
     assert "it was so" in judged.reason
-    recovers = steps(measurement(around(60), problem="drift"), 0.05, 0.15)  # the first half: 120/s
-    assert judge(GPU, by_rules(recovers, 1.0), before, ALONE).verdict is Verdict.UNSTEADY
-    unknown = measurement(around(60), problem="drift")
-    assert judge(GPU, by_rules(unknown, 1.0), before, ALONE).verdict is Verdict.UNSTEADY
-
-
-def test_drifting_steps_pass_where_the_given_tolerance_has_room_for_either_half() -> None:
-    before = with_rules(*[around(100)] * 5)
-    given = replace(ALONE, tolerance=0.30)
-    for first_s, second_s, verdict in (
-        (0.09, 0.11, Verdict.PASSED),  # halves of 111 and 91 per second
-        (0.05, 0.15, Verdict.UNSTEADY),  # of 200 and 67
-    ):
-        drifting = by_rules(steps(measurement(around(100), problem="drift"), first_s, second_s), 1)
-        judged = judge(GPU, drifting, before, given)
-        assert judged.verdict is verdict
-        assert judge(GPU, drifting, before, ALONE).verdict is Verdict.UNSTEADY
-    assert "it was so" in judged.reason
-    unknown = by_rules(measurement(around(100), problem="drift"), 1.0)
-    assert judge(GPU, unknown, before, given).verdict is Verdict.UNSTEADY
-    other = steps(measurement(around(100), problem="clocks-disagree"), 0.09, 0.11)
-    assert judge(GPU, by_rules(other, 1.0), before, given).verdict is Verdict.UNSTEADY
-    by_rates = by_rules(drifting, 0.6)
-    assert judge(GPU, by_rates, before, given).verdict is Verdict.UNSTEADY
-
-
-def test_an_implausible_speedup_is_a_doubt_about_one_device_and_not_about_the_rate() -> None:
-    now = measurement(around(50), problem="implausible-speedup")
-    judged = judge(GPU, now, baseline(*[session(around(100))] * 5), ALONE)
-    assert judged.verdict is Verdict.REGRESSED
+    assert judged.throughput.change == pytest.approx(level / 100 - 1, abs=0.01)
 
 
 def test_a_machine_excuses_what_it_may_explain_whatever_the_tolerance() -> None:

@@ -27,13 +27,6 @@ def test_its_first_line_is_stable_and_what_did_not_pass_is_on_top() -> None:
     assert ENVIRONMENT.machine_class in text
 
 
-def test_a_rate_without_the_machines_speed_is_shown_beside_the_measured_one() -> None:
-    one = judged(Verdict.REGRESSED, -0.05)
-    comparison = replace(one.judgement.throughput, machine_change=0.03)
-    one = replace(one, judgement=replace(one.judgement, throughput=comparison))
-    assert "samples/s (measured: " in pull_request.render([one])
-
-
 @pytest.mark.parametrize("name", ["x---><img src=q>", "a--!>b", "训练\n<b>"])
 def test_no_machine_class_ends_the_marker(name: str) -> None:
     one = judged(Verdict.PASSED, 0.001)

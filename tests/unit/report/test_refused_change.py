@@ -11,7 +11,6 @@ import pytest
 
 from pytest_dlperf.core.outcome import (
     Outcome,
-    as_written,
     outcome_from_json,
     outcome_to_json,
 )
@@ -106,10 +105,3 @@ def test_a_file_of_before_has_a_refused_change_by_its_verdict(
     values = outcome_to_json(measured(case(), 90.0, judgement=judged))
     del values["judgement"]["refused"]
     assert outcome_from_json(values).judgement.throughput.is_judged is is_judged
-
-
-def test_what_a_session_writes_keeps_the_verdict_on_the_rate():
-    """The common shift goes by it, in the process that judged."""
-    judged = Judgement(verdict=Verdict.REGRESSED, reason="so it is", throughput=FOUND)
-    written = as_written(measured(case(), 90.0, judgement=judged), [])
-    assert written.judgement.throughput.verdict is Verdict.REGRESSED

@@ -93,14 +93,6 @@ def test_quiet_is_one_line_and_verbose_has_the_runs() -> None:
     assert not any("runs: " in line for line in texts(slow, fine))
 
 
-def test_verbose_names_the_machines_speed_that_runs_have_and_the_rate_has_not() -> None:
-    fine = judged(Verdict.PASSED, 0.0)
-    comparison = replace(fine.judgement.throughput, machine_change=-0.027)
-    fine = replace(fine, judgement=replace(fine.judgement, throughput=comparison))
-    (runs,) = (line for line in texts(fine, verbosity=1) if "runs: " in line)
-    assert runs.endswith("; the rate above is without the machine's speed, which is -2.7 %")
-
-
 def test_ten_thousand_cases_are_a_screen_and_what_is_left_out_is_said() -> None:
     outcomes = [
         judged(verdict, -0.05, suite=f"suite_{verdict.name}_{i}", reason=f"number {i}")

@@ -75,19 +75,12 @@ def test_what_no_reason_makes_a_baseline(store, found, why):
     assert not store.root.exists()
 
 
-def by_readings() -> Outcome:
-    """Sessions of machines that moved would widen what counts as moved."""
-    found = outcome(verdict=Verdict.PASSED)
-    return replace(found, judgement=replace(found.judgement, by_readings=True))
-
-
 NEED_REASON: list[tuple[Outcome, str]] = [
     (outcome(verdict=Verdict.REGRESSED), "the verdict is regressed"),
     (outcome(verdict=Verdict.UNSTEADY), "the verdict is unsteady"),
     (outcome(verdict=Verdict.INCOMPARABLE), "the verdict is incomparable"),
     (outcome(verdict=Verdict.INCONCLUSIVE), "the verdict is inconclusive"),
     (measured(problem="disturbed"), "it was so"),
-    (by_readings(), "it passed although the machine moved or its steps drift"),
     (outcome(dirty=True), "tracked files outside the baselines folder are modified"),
     (
         outcome(commit="", checkout_problem="fatal: dubious"),

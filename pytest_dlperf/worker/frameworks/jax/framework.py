@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -27,8 +26,6 @@ from pytest_dlperf.worker.batch_rows import BatchRows, Shaped
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
-    FIXED,
-    FixedStep,
     PeakWithoutCanary,
     Timer,
     no_loss,
@@ -42,10 +39,6 @@ _MATMUL: Final = {"fp32": "highest", "tf32": "tensorfloat32"}
 #: Values of ``jax_default_matmul_precision`` with which a GPU does not use TF32.
 _FLOAT32: Final = frozenset({"highest", "float32"})
 _PRECISIONS: Final = ("fp32", "tf32", "bf16", "pure_fp16")
-#: What a program may set that slows CPUs.
-_SLOWING: Final = (
-    "debug_infs", "debug_nans", "default_matmul_precision", "disable_jit", "enable_x64",
-)  # fmt: skip
 
 
 def measure_canary(reduction: devices.Reduction, precision: str, *, on_gpu: bool) -> CanaryRates:
@@ -73,39 +66,6 @@ def measure_canary(reduction: devices.Reduction, precision: str, *, on_gpu: bool
 
 
 @xla_compiles.paused()
-def fixed_step() -> FixedStep:
-    """Return a training step of two convolutions in float32, each normalised over its batch."""
-    keys = iter(jax.random.split(jax.random.key(1), len(FIXED.channels)))
-    device = jax.local_devices()[0]
-
-    def made(*shape: int) -> Any:
-        return jax.device_put(jax.random.normal(next(keys), shape, "float32"), device)
-
-    images = made(FIXED.batch, FIXED.image, FIXED.image, FIXED.channels[0])
-    filters = [
-        made(FIXED.filter, FIXED.filter, before, after)
-        for before, after in itertools.pairwise(FIXED.channels)
-    ]
-
-    def loss(filters: list[Any]) -> Any:
-        found = images
-        for one in filters:
-            found = jax.lax.conv_general_dilated(
-                found, one, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-            )
-            found = jax.nn.relu(jax.nn.standardize(found, axis=(0, 1, 2)))
-        return jnp.square(found).mean()
-
-    gradients = jax.jit(jax.grad(loss))
-
-    def run() -> None:
-        with xla_compiles.paused():
-            jax.block_until_ready(gradients(filters))
-
-    flags = " ".join(f"{name}={getattr(jax.config, f'jax_{name}')}" for name in _SLOWING)
-    return FixedStep(f"jax {jax.__version__}, jaxlib {jax.lib.__version__} {flags}", run)
-
-
 def product_error() -> float:
     """Return the relative error of one float32 product, as in ``torch/watch.py``."""
     made = np.random.default_rng(1)
@@ -255,10 +215,6 @@ class Jax:
         """Return the canary's rates."""
         with xla_compiles.paused(), self._peak.canary():
             return measure_canary(self._reduction, self.job.precision, on_gpu=self._on_gpu)
-
-    def fixed_step(self) -> FixedStep:
-        """Return a small training step on this process's CPUs."""
-        return fixed_step()
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""

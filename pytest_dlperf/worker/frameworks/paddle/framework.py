@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import paddle
 import paddle.distributed as dist
-from paddle.nn import functional
 
 from pytest_dlperf.core.wire_model import ArithmeticRecord, Checksum, ModelRecord
 from pytest_dlperf.core.wire_profile import ProfileRecord
@@ -26,9 +24,7 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
-    FIXED,
     EventTimer,
-    FixedStep,
     PeakWithoutCanary,
     Timer,
     checksum_of,
@@ -112,46 +108,6 @@ def measure_canary(precision: str, *, on_gpu: bool) -> CanaryRates:
             wait=lambda _: paddle.device.synchronize() if on_gpu else None,
         )
         return canary.measure(launches, work, on_gpu=on_gpu)
-
-
-def fixed_step() -> FixedStep:
-    """Return a training step of two convolutions in float32, each with a batch normalisation."""
-    random = np.random.default_rng(1)
-
-    def made(*shape: int) -> Any:
-        return paddle.to_tensor(random.standard_normal(shape, "float32"))
-
-    images = made(FIXED.batch, FIXED.channels[0], FIXED.image, FIXED.image)
-    filters = [
-        made(after, before, FIXED.filter, FIXED.filter)
-        for before, after in itertools.pairwise(FIXED.channels)
-    ]
-    for one in filters:
-        one.stop_gradient = False
-    means = [paddle.zeros([channels], "float32") for channels in FIXED.channels[1:]]
-    variances = [paddle.ones([channels], "float32") for channels in FIXED.channels[1:]]
-
-    def run() -> None:
-        with paddle.enable_grad(), paddle.amp.auto_cast(enable=False):
-            found = images
-            for one, mean, variance in zip(filters, means, variances, strict=True):
-                found = functional.conv2d(found, one, padding="SAME")
-                found = functional.relu(
-                    functional.batch_norm(found, mean, variance, training=True)
-                )
-            paddle.grad(found.square().mean(), filters)
-
-    set_to = " ".join(f"{name}={value}" for name, value in _flags().items())
-    return FixedStep(f"paddle {paddle.__version__} {paddle.version.commit} {set_to}", run)
-
-
-def _flags() -> dict[str, Any]:
-    """Return the flags that slow CPUs, as far as this version has them."""
-    found: dict[str, Any] = {}
-    for name in ("FLAGS_check_nan_inf", "FLAGS_paddle_num_threads", "FLAGS_use_mkldnn"):
-        with suppress(ValueError):
-            found |= paddle.get_flags([name])
-    return found
 
 
 def product_error() -> float:
@@ -282,10 +238,6 @@ class Paddle:
         """Return the canary's rates."""
         with self._peak.canary():
             return measure_canary(self.job.precision, on_gpu=self._on_gpu)
-
-    def fixed_step(self) -> FixedStep:
-        """Return a small training step on this rank's CPUs."""
-        return fixed_step()
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""

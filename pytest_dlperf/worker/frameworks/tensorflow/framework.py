@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,8 +21,6 @@ from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
-    FIXED,
-    FixedStep,
     Timer,
     checksum_of,
     gpu_of,
@@ -59,39 +56,6 @@ def measure_canary(ranks: Ranks, precision: str, *, on_gpu: bool) -> CanaryRates
         wait=_wait,
     )
     return canary.measure(launches, work, on_gpu=on_gpu)
-
-
-def fixed_step() -> FixedStep:
-    """Return a training step of two convolutions in float32, each with a batch normalisation."""
-    random = tf.random.Generator.from_seed(1)
-    images = random.normal(
-        [FIXED.batch, FIXED.image, FIXED.image, FIXED.channels[0]], dtype=tf.float32
-    )
-    filters = [
-        random.normal([FIXED.filter, FIXED.filter, before, after], dtype=tf.float32)
-        for before, after in itertools.pairwise(FIXED.channels)
-    ]
-
-    def gradients() -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch(filters)
-            found = images
-            for one in filters:
-                found = tf.nn.conv2d(found, one, strides=1, padding="SAME")
-                mean, variance = tf.nn.moments(found, [0, 1, 2])
-                found = tf.nn.relu(
-                    tf.nn.batch_normalization(found, mean, variance, None, None, 1e-5)
-                )
-            loss = tf.reduce_mean(tf.square(found))
-        return tf.add_n([tf.reduce_sum(one) for one in tape.gradient(loss, filters)])
-
-    name = (
-        f"tensorflow {tf.__version__} {tf.version.GIT_VERSION} "
-        f"eager={tf.config.functions_run_eagerly()} "
-        f"threads={tf.config.threading.get_intra_op_parallelism_threads()}"
-    )
-    traced = tf.function(gradients)
-    return FixedStep(name, lambda: _wait(traced()))
 
 
 def all_reduce_of(ranks: Ranks, size_bytes: int, *, on_gpu: bool) -> Callable[[], None]:
@@ -253,10 +217,6 @@ class Tensorflow:
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
         return measure_canary(self._ranks, self.job.precision, on_gpu=self._gpu is not None)
-
-    def fixed_step(self) -> FixedStep:
-        """Return a small training step on this rank's CPUs."""
-        return fixed_step()
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,9 +27,7 @@ from pytest_dlperf.worker.batch_rows import BatchRows
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks import canary, on_cpu
 from pytest_dlperf.worker.frameworks.base import (
-    FIXED,
     EventTimer,
-    FixedStep,
     Timer,
     gpu_of,
     no_loss,
@@ -72,39 +69,6 @@ def measure_canary(
             wait=lambda _: torch.cuda.synchronize(device) if device.type == "cuda" else None,
         )
         return canary.measure(launches, work, on_gpu=on_gpu)
-
-
-def fixed_step() -> FixedStep:
-    """Return a training step of two convolutions in float32, each with a batch normalisation."""
-    generator = torch.Generator().manual_seed(1)
-
-    def made(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.float32)
-
-    images = made(FIXED.batch, FIXED.channels[0], FIXED.image, FIXED.image)
-    filters = [
-        made(after, before, FIXED.filter, FIXED.filter).requires_grad_()
-        for before, after in itertools.pairwise(FIXED.channels)
-    ]
-
-    def run() -> None:
-        with torch.enable_grad(), torch.autocast("cpu", enabled=False):
-            found = images
-            for one in filters:
-                found = torch.conv2d(found, one, padding=FIXED.filter // 2)
-                found = torch.relu(torch.batch_norm(found, *[None] * 4, True, 0.1, 1e-5, False))
-            torch.autograd.grad(found.square().mean(), filters)
-
-    # Flags that slow it, and the training, are not the machine's doing
-    flags = {
-        "anomaly": torch.is_anomaly_enabled(),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "matmul": torch.get_float32_matmul_precision(),
-        "mkldnn": torch.backends.mkldnn.enabled,
-        "threads": torch.get_num_threads(),
-    }
-    words = " ".join(f"{name}={value}" for name, value in flags.items())
-    return FixedStep(f"torch {torch.__version__} {torch.version.git_version} {words}", run)
 
 
 class Torch:
@@ -260,10 +224,6 @@ class Torch:
     def canary(self) -> CanaryRates:
         """Return the canary's rates."""
         return measure_canary(self._device, self.job.precision, on_gpu=self._device.type == "cuda")
-
-    def fixed_step(self) -> FixedStep:
-        """Return a small training step on this rank's CPUs."""
-        return fixed_step()
 
     def mean_over_ranks(self, value: float) -> float:
         """Return the mean of ``value``, the same number on every rank."""

@@ -1,63 +1,20 @@
-"""A run's machine speed is that of its slowest rank, and takes the machine out of a drift."""
+"""Arms that drift alike, in turns, met the same machine."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.wire_records import RecordsByKind
 from pytest_dlperf.measure.checks import drift
-from pytest_dlperf.measure.machine_speed import (
-    drift_beyond_machine,
-    machine_speed,
-    with_shared_drift,
-)
-from pytest_dlperf.measure.records import RankRecords
+from pytest_dlperf.measure.shared_drift import with_shared_drift
 from tests.helpers.judge_builders import run as run_at
 
-#: Ten blocks of ten iterations, with a sample at each end.
+#: Ten turns of ten iterations.
 FIRST = 50
 BEGINS = list(range(FIRST, FIRST + 100, 10))
-
-
-def rank(number: int, seconds: list[float] | None, work: str = "toy 1.0") -> RankRecords:
-    record = {"work": work, "repetitions": 4, "seconds": seconds, "first_steps": BEGINS}
-    by_kind: dict[str, Any] = {"machine_speed": record} if seconds else {}
-    return RankRecords(rank=number, by_kind=cast("RecordsByKind", by_kind), spans=(), canaries=())
-
-
-def codes(records: list[RankRecords], steps: list[float]) -> list[str]:
-    found = drift_beyond_machine(records, steps, FIRST, 100.0, "images", "cpu")
-    return [problem.code for problem in found]
-
-
-def test_the_slowest_rank_is_the_machines_speed():
-    found = machine_speed([rank(0, [0.02] * 11), rank(1, [0.02] * 10 + [0.09])])
-    assert found == {"toy 1.0": pytest.approx(4 * 11 / 0.29)}
-
-
-@pytest.mark.parametrize(
-    "others", [rank(1, None), rank(1, [0.02] * 11, "toy 1.1")], ids=["none", "another"]
-)
-def test_ranks_that_did_not_all_do_the_same_work_have_none(others: RankRecords):
-    assert machine_speed([rank(0, [0.02] * 11), others]) == {}
-    assert codes([rank(0, [0.02] * 11), others], [0.1] * 50 + [0.13] * 50) == ["drift"]
-
-
-def test_steps_that_drift_as_the_machine_does_are_a_note():
-    steps = [0.1] * 50 + [0.13] * 50
-    slower = [0.02] * 5 + [0.023] + [0.026] * 5
-    assert codes([rank(0, slower)], steps) == ["drift", "machine-drifted"]
-    assert codes([rank(0, [0.02] * 11)], steps) == ["drift"]
-    assert codes([rank(0, slower[::-1])], steps) == ["drift"]
-
-
-def test_steps_that_do_not_drift_have_no_problem_on_a_machine_that_does():
-    assert codes([rank(0, [0.02] * 5 + [0.026] * 6)], [0.1] * 100) == []
 
 
 def in_turns(steps: list[float]) -> RunSummary:
