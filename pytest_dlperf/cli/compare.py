@@ -272,6 +272,9 @@ class _Lines:
         unit = known_unit(case)
         self._print(f"{case.id} run {self._of}: {run.throughput:.4g} {unit}/s{disturbed}")
 
+    def confirms(self, case: Case, against: str) -> None:
+        """Do nothing: no stored session is compared with here."""
+
     def place(self) -> str:
         """Return nothing: an error's own words say where it was."""
         return ""

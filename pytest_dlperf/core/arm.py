@@ -26,6 +26,8 @@ _URL: Final = re.compile(r"([a-z]+\+)?(https?|file|ssh|git)://\S+")
 _ARCHIVES: Final = (".whl", ".tar.gz", ".zip")
 _INTERPRETER: Final = re.compile(r"(\.{0,2}|~)/.*|(.*/)?python[0-9.]*")
 _MERGE_BASE: Final = "merge-base:"
+#: A whole hash of SHA-1 or SHA-256.
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 #: Variables that a launch plan sets itself.
 _OURS: Final = frozenset(
     {"PYTHONPATH", "DLPERF_RUN", "DLPERF_MARK", "DLPERF_TREES", "DLPERF_MODULES"}
@@ -58,8 +60,10 @@ class RefArm:
 
     @property
     def name(self) -> str:
-        """The arm, as the user named it."""
-        return f"{_MERGE_BASE}{self.ref}" if self.base_of else self.ref
+        """The arm, as the user named it; the beginning of a whole commit."""
+        if self.base_of:
+            return f"{_MERGE_BASE}{self.ref}"
+        return short_commit(self.ref) if _COMMIT.fullmatch(self.ref) else self.ref
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,5 +221,7 @@ class ReadyArm:
 
     @property
     def words(self) -> str:
-        """The arm for people, with its commit."""
-        return f"{self.name} (commit {short_commit(self.commit)})" if self.commit else self.name
+        """The arm for people, with its commit; one that is named by its commit has no other."""
+        if not self.commit or self.commit.startswith(self.name):
+            return self.name
+        return f"{self.name} (commit {short_commit(self.commit)})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import PartChange
 
 
@@ -182,8 +183,22 @@ class Point:
     left_out: str
     #: The other arm of pairs; empty for a measurement by itself.
     against: str = ""
+    #: Commit of the stored session whose code decided in pairs, their verdict and their number;
+    #: empty and 0 where stored sessions decided.
+    confirmed_against: str = ""
+    pairs_verdict: str = ""
+    pairs: int = 0
     #: Names and versions that differ from those of the point before, as ``torch: 2.12 -> 2.13``.
     software_changes: tuple[str, ...] = ()
+
+    @property
+    def confirmed(self) -> str:
+        """What pairs said, in words; empty where stored sessions decided."""
+        if not self.pairs:
+            return ""
+        pairs = "1 pair" if self.pairs == 1 else f"{self.pairs} pairs"
+        of = short_commit(self.confirmed_against)
+        return f"{self.pairs_verdict} in {pairs} with {of}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,7 @@ from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.run import Problem, RunSummary
 
 #: Enough to distinguish a repository's commits, and short enough for a column.
-_SHOWN: Final = 12
+_SHOWN: Final = 7
 
 
 def short_commit(commit: str) -> str:

@@ -306,8 +306,11 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     """Return ``outcome`` in plain JSON types."""
     values: dict[str, Any] = encode(outcome)
     values["case"]["id"] = outcome.case.id
-    judgement = values["judgement"]
-    judgement |= judgement.pop("throughput") | {"verdict": outcome.judgement.verdict.value}
+    for holder, name in _judgements(values):
+        judgement = holder[name]
+        verdict = {"verdict": judgement["verdict"]}
+        holder[name] = {**judgement, **judgement["throughput"], **verdict}
+        del holder[name]["throughput"]
     sides: list[tuple[Measurement | None, Any]] = [(outcome.measurement, values)]
     if outcome.against is not None:
         sides.append((outcome.against.measurement, values["against"]))
@@ -327,6 +330,31 @@ def _sides(
     yield pairs.measurement, values
     if pairs.against is not None:
         yield pairs.against.measurement, values["against"]
+
+
+def _judgements(values: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield each judgement of an outcome in JSON: what holds it, and its name there."""
+    yield values, "judgement"
+    second = values.get("confirmation") or {}
+    for holder, name in (
+        (second, "stored"),
+        (second, "pairs"),
+        (second.get("packages") or {}, "pairs"),
+    ):
+        if holder.get(name) is not None:
+            yield holder, name
+
+
+def _with_throughput(judgement: dict[str, Any]) -> dict[str, Any]:
+    """Return a judgement whose comparison of the throughput is a field of it."""
+    rate = dict(judgement)
+    own = {key: rate.pop(key) for key in ("verdict", "reason", "metrics")}
+    own["known"] = rate.pop("known", None)
+    rate.pop("by_readings", None)  # of former versions
+    if "refused" not in rate:  # a file of before
+        is_shown = rate.get("change") is not None
+        rate["refused"] = is_shown and own["verdict"] not in JUDGED
+    return {**own, "throughput": {**rate, "verdict": None}}
 
 
 #: By these cases, files and levels are found, or they are words of ours: they stay as they are.
@@ -364,20 +392,14 @@ def outcome_from_json(values: Any) -> Outcome:
             if not isinstance(values[name], dict):
                 raise DecodeError(f"{name}: expected an object, found {values[name]!r}")
         values["case"].pop("id", None)
-        judgement = values["judgement"]
-        own = {key: judgement.pop(key) for key in ("verdict", "reason", "metrics")}
-        own["known"] = judgement.pop("known", None)
-        judgement.pop("by_readings", None)  # of former versions
-        if "refused" not in judgement:  # a file of before
-            is_shown = judgement.get("change") is not None
-            judgement["refused"] = is_shown and own["verdict"] not in JUDGED
-        values["judgement"] = {**own, "throughput": {**judgement, "verdict": None}}
         if isinstance(values.get("against"), dict):
             values["against"] = _without_derived(values["against"])
         if isinstance(second := values.get("confirmation"), dict):
             second = values["confirmation"] = _without_derived_in_pairs(second)
             if isinstance(second.get("packages"), dict):
                 second["packages"] = _without_derived_in_pairs(second["packages"])
+        for holder, name in _judgements(values):
+            holder[name] = _with_throughput(holder[name])
         return decode(Outcome, _without_derived(values))
     except (KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"not an outcome: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.arm import RefArm
@@ -111,13 +112,6 @@ def _impossible(case: Case, bench: Bench, session: Session, facts: RunFacts) -> 
     """Return why no pair with the code of ``session`` is possible; empty if one is."""
     if bench.arms is None or bench.hosts.node_part(case) is not None:
         return "nodes that are started by hand launch equally often, and would not know of pairs"
-    if not session.commit:
-        return "the stored session has no git commit; commit the code, and store a session of it"
-    if session.dirty:
-        return (
-            "the stored session is of modified files, which no commit has; commit them, and store "
-            "a session of that"
-        )
     if "imports" in facts and (outside := facts["imports"]["outside"]):
         more = f" and {len(outside) - 1} more" if len(outside) > 1 else ""
         return (
@@ -125,10 +119,38 @@ def _impossible(case: Case, bench: Bench, session: Session, facts: RunFacts) -> 
             "commit of it says which code that is; install it with its version, or import it from "
             "here"
         )
-    missing = missing_commit(bench.hosts.rootdir, session.commit)
+    return _without_tree(session.commit, bench.hosts.rootdir, dirty=session.dirty)
+
+
+def _without_tree(commit: str, rootdir: Path, *, dirty: bool) -> str:
+    """Return why no tree has the code of a stored session; empty if one can be made."""
+    if not commit:
+        return "the stored session has no git commit; commit the code, and store a session of it"
+    if dirty:
+        return (
+            "the stored session is of modified files, which no commit has; commit them, and store "
+            "a session of that"
+        )
+    missing = missing_commit(rootdir, commit)
     if not missing:
         return ""
     return f"{missing}; it is that of the stored session, --update-baselines stores a new one"
+
+
+def pairs_may_follow(
+    commit: str, *, dirty: bool, rootdir: Path, baselines: Path, but: Path
+) -> bool:
+    """Return whether pairs with the code of a stored session can be run, and would show anything.
+
+    ``commit`` and ``dirty`` are the session's; ``baselines`` and ``but``, the folder of runs, hold
+    no code. Before anything ran: which files the ranks import is not known.
+    """
+    try:
+        if _without_tree(commit, rootdir, dirty=dirty):
+            return False
+        return not has_same_code({}, commit, rootdir=rootdir, baselines=baselines, but=but)
+    except DlperfError:
+        return False  # no pair is possible, as the case will say
 
 
 def confirmed(
@@ -152,12 +174,15 @@ def confirmed(
     change, explanation = stage.change, stored.explanation
     code = Judgement(verdict=Verdict.PASSED, reason="no file that ranks import differs")
     if not stage.same_code:
+        spent = f"the budget of {bench.policy.budget_text} has no time for a pair"
+        if not _has_time(bench, stored):
+            return _alone(stored, confirmation, spent)
+        bench.watcher.confirms(case, short_commit(session.commit))
         try:
             pairs = bench.in_pairs(RefArm(ref=session.commit), _FOLDER)
             paired = compare_arms(case, pairs, workload_folder=workload_folder)
         except BudgetSpentError:
-            why = f"the budget of {bench.policy.budget_text} was spent"
-            return _alone(stored, confirmation, why)
+            return _alone(stored, confirmation, spent)
         except DlperfError as error:
             return _alone(stored, confirmation, f"{error}")
         assert paired.against is not None
@@ -193,6 +218,13 @@ def confirmed(
         )
     confirmation = replace(confirmation, elapsed_s=time.monotonic() - began_s)
     return replace(stored, judgement=both, confirmation=confirmation, explanation=explanation)
+
+
+def _has_time(bench: Bench, stored: Measured) -> bool:
+    """Return whether the budget has time for a pair, by the runs of the first stage."""
+    budget, measurement = bench.policy.budget, stored.measurement
+    assert measurement is not None
+    return budget is None or budget.allows(2 * max(run.elapsed_s for run in measurement.runs))
 
 
 def _alone(stored: Measured, confirmation: Confirmation, why: str) -> Measured:

@@ -16,7 +16,7 @@ from pytest_dlperf.core.baseline import Baseline, level_of
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError, NotRunError
 from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Environment
-from pytest_dlperf.core.outcome import Against, Explanation, Outcome
+from pytest_dlperf.core.outcome import Against, Confirmation, Explanation, Outcome
 from pytest_dlperf.core.packages import PACKAGES, PackageChange, package_changes
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import MeasuredRun, Problem
@@ -339,13 +339,23 @@ def _without_speedup(runner: Runner, parent: Case, error: DlperfError) -> Proble
 def judge_again(outcome: Outcome, baseline: Baseline | None, rule: Rule) -> Judgement:
     """Return the verdict on a measured ``outcome`` against another ``baseline``.
 
-    Raises ``CaseError`` for what the judge cannot believe.
+    What pairs decided stays, as long as they were with the code of the stored session. Raises
+    ``CaseError`` for what the judge cannot believe.
     """
-    if outcome.measurement is None:
+    found = outcome.confirmation
+    if outcome.measurement is None or (found is not None and _still_decides(found, baseline)):
         return outcome.judgement
     judgement = judge(outcome.case, outcome.measurement, baseline, rule)
     today, fixed = date.fromisoformat(outcome.time[:10]), _fixed(outcome.case, outcome)
     return with_known(judgement, outcome.case.known, today, fixed)
+
+
+def _still_decides(confirmation: Confirmation, baseline: Baseline | None) -> bool:
+    """Whether the second stage came to an end, with the code of the session that is stored."""
+    if confirmation.impossible or baseline is None or not baseline.level:
+        return False
+    session = baseline.anchor if confirmation.anchor else baseline.level[-1]
+    return session is not None and not session.dirty and session.commit == confirmation.commit
 
 
 def _fixed(case: Case, measured: Measured | Outcome) -> frozenset[str]:

@@ -47,6 +47,8 @@ class Jobs:
     share_host: bool
     frameworks_asked: tuple[str, ...]
     against: bool
+    #: Whether pairs may follow the runs of a case in its job.
+    confirms: bool
     #: Whether ranks start behind a prefix, so that only the job can see their environment.
     behind_prefix: bool
     runs_nothing: bool
@@ -182,11 +184,13 @@ class Jobs:
         )
 
     def time_s(self, case: Case) -> float:
-        """Return the longest time of a case in seconds: its runs, and its parent's or arm's."""
-        arms = 2 if self.against or case.parent() else 1
+        """Return the longest time of a case in seconds: its runs, its parent's, and its pairs."""
+        runs = case.protocol.max_runs
         # Of pairs the first may be a trial
-        runs = case.protocol.max_runs + (1 if self.against else 0)
-        return runs * arms * case.protocol.timeout_s + _MARGIN_S
+        launches = 2 * (runs + 1) if self.against or self.confirms else 0
+        if not self.against:
+            launches += runs * (2 if case.parent() else 1)
+        return launches * case.protocol.timeout_s + _MARGIN_S
 
     def _results(self, case: Case) -> Path:
         return self.folder / case.id / "results.json"

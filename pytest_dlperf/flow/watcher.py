@@ -28,6 +28,10 @@ class Watcher(Protocol):
         """Note what a run measured."""
         ...
 
+    def confirms(self, case: Case, against: str) -> None:
+        """Note that stored sessions left ``case`` open, and pairs with ``against`` follow."""
+        ...
+
     def place(self) -> str:
         """Return which run is going on, and how far it has come; empty if none is."""
         ...

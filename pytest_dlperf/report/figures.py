@@ -122,3 +122,19 @@ def duration(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+#: Times above these many seconds are shown in minutes, and in hours.
+_MINUTES_FROM: Final = 120
+_HOURS_FROM: Final = 3 * 3600
+
+
+def span(low_s: float, high_s: float) -> str:
+    """Return a span of time as people say it: ``18 to 60 min``."""
+    unit, seconds, digits = "s", 1.0, 0
+    if high_s >= _HOURS_FROM:
+        unit, seconds, digits = "h", 3600.0, 1
+    elif high_s >= _MINUTES_FROM:
+        unit, seconds = "min", 60.0
+    low, high = (f"{max(value / seconds, 10**-digits):.{digits}f}" for value in (low_s, high_s))
+    return f"{high} {unit}" if low == high else f"{low} to {high} {unit}"

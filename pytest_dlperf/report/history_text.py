@@ -182,6 +182,7 @@ def _point(point: Point, unit: str) -> tuple[str, ...]:
     rate = figures.rate(point.throughput)
     remarks = [point.left_out] if point.left_out else []
     remarks += [f"against {point.against}"] if point.against else []
+    remarks += [point.confirmed] if point.confirmed else []
     remarks += [point.mode] if point.mode == "observe" else []
     remarks += point.software_changes
     return (
@@ -238,6 +239,9 @@ _OF_POINT: Final = (
     "mode",
     "left_out",
     "against",
+    "confirmed_against",
+    "pairs_verdict",
+    "pairs",
 )
 
 

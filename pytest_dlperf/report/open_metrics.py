@@ -7,6 +7,7 @@ from typing import Final
 
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.report.confirmation import pairs_of
 from pytest_dlperf.report.printable import printable
 from pytest_dlperf.report.sort_order import Standing, standing
 
@@ -75,6 +76,12 @@ _METRICS: Final[tuple[tuple[str, str, str, Callable[[Outcome], float | None]], .
         _speedup,
     ),
     ("dlperf_peak_memory_bytes", "bytes", "Largest peak of a rank.", _memory),
+    (
+        "dlperf_pairs",
+        "",
+        "Pairs of runs that decided where stored sessions did not.",
+        lambda outcome: pairs_of(outcome.confirmation) if outcome.confirmation else 0,
+    ),
     (
         "dlperf_failed",
         "",

@@ -9,6 +9,7 @@ from typing import Final
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
+from pytest_dlperf.report.confirmation import cost
 from pytest_dlperf.report.explanation import headings, part_row
 from pytest_dlperf.report.markdown import block, inline, row
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
@@ -67,6 +68,7 @@ def _head(outcomes: Sequence[Outcome]) -> str:
     }
     places = [" at ".join(inline(one) for one in pair if one) for pair in sorted(where)]
     lines += [f"On {', '.join(one for one in places if one)}.", ""] if any(places) else []
+    lines += [f"{pairs}.", ""] if (pairs := cost(outcomes)) else []
     return "\n".join(lines) + "\n"
 
 

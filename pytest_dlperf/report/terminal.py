@@ -11,7 +11,7 @@ from pytest_dlperf.core.metrics import words_of
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import NOT_JUDGED, Verdict
-from pytest_dlperf.report import explanation, figures, scaling
+from pytest_dlperf.report import confirmation, explanation, figures, scaling
 from pytest_dlperf.report.later import sentence
 from pytest_dlperf.report.printable import columns, one_line, padded, printable
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
@@ -134,8 +134,13 @@ def _cells(outcome: Outcome) -> dict[str, str]:
 def _runs(outcome: Outcome) -> list[Line]:
     """Return a line for each arm's runs as measured, and one for each run that does not count."""
     lines = []
-    other = outcome.against.measurement if outcome.against else None
-    for name, measurement in (("", outcome.measurement), ("other arm's ", other)):
+    measured = [("", outcome.measurement)]
+    if (pairs := confirmation.of_pairs(outcome)) is not None:
+        measured.append(("pairs: ", pairs.measurement))
+    for one in (outcome, pairs):
+        if one is not None and one.against is not None:
+            measured.append(("other arm's ", one.against.measurement))
+    for name, measurement in measured:
         if measurement is None:
             continue
         rates = " ".join(figures.rate(rate) for rate in measurement.throughputs)
@@ -193,7 +198,8 @@ def render(
         if several:
             lines += [Line(""), *(Line(one_line(text)) for text in several[:most])]
             lines += _more(several, most)
-    return [*lines, Line(""), Line(headline(outcomes))]
+    pairs = [Line(text)] if (text := confirmation.cost(outcomes)) else []
+    return [*lines, Line(""), *pairs, Line(headline(outcomes))]
 
 
 def metrics_line(outcome: Outcome) -> str:
@@ -269,6 +275,9 @@ def _left_out(outcomes: Sequence[Outcome], shown: Sequence[Outcome]) -> str:
 
 def _problems(outcome: Outcome) -> Sequence[Problem]:
     found = () if outcome.measurement is None else outcome.measurement.problems
+    if (pairs := confirmation.of_pairs(outcome)) is not None:
+        known = {problem.message for problem in found}
+        found = (*found, *(one for one in _problems(pairs) if one.message not in known))
     other = outcome.against.measurement if outcome.against else None
     if outcome.against is None or other is None:
         return found

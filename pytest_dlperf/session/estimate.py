@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import NamedTuple
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.flow.lock_step import WINDOW_S
 from pytest_dlperf.judge.screen import looks
 from pytest_dlperf.judge.stats import priors
+from pytest_dlperf.report.figures import span
 
-#: Times above these many seconds are shown in minutes, and in hours.
-_MINUTES_FROM: Final = 120
-_HOURS_FROM: Final = 3 * 3600
 #: A span of seconds: the least and the most.
 Seconds = tuple[float, float]
+
+
+class Time(NamedTuple):
+    """How long a run takes."""
+
+    #: Seconds of the case's own runs; None where none was ever measured here.
+    seconds: float | None
+    #: The least and the most by other cases: an estimate for one that was never measured.
+    about: Seconds | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,8 +41,23 @@ class Part:
     timeout_s: float = 0.0
     #: Runs of this session so far.
     done: int = 0
+    #: Launches of one: 2 of a pair.
+    launches: int = 1
     #: The cases that need it as their one-device parent; empty for one that was selected.
     parent_of: frozenset[str] = field(default_factory=frozenset)
+
+    @classmethod
+    def of(cls, case: Case, counts: Sequence[int], time: Time, *, launches: int) -> Part:
+        """Return the runs of ``case``, or its pairs of two launches; the least and the most."""
+        about = time.about
+        return cls(
+            fewest=counts[0],
+            most=counts[-1],
+            seconds=None if time.seconds is None else launches * time.seconds,
+            about=None if about is None else (launches * about[0], launches * about[1]),
+            timeout_s=case.protocol.timeout_s,
+            launches=launches,
+        )
 
     @property
     def selected(self) -> bool:
@@ -46,46 +69,48 @@ class Part:
         """The seconds of one run, or one pair, known or estimated; None if they are neither."""
         return self.about if self.seconds is None else (self.seconds, self.seconds)
 
+    @property
+    def left(self) -> tuple[float, float]:
+        """The fewest and the most runs, or pairs, that are still needed."""
+        done = self.done / self.launches
+        return max(0, self.fewest - done), max(0, self.most - done)
+
+    def learn(self, seconds: float) -> Part:
+        """Return it with one more run, which took so long."""
+        return replace(self, seconds=self.launches * seconds, done=self.done + 1)
+
 
 class Forecast:
     """What is to be measured, by case id; what is not known stays unknown."""
 
-    def __init__(self, parts: Mapping[str, Part], *, pairs: bool = False) -> None:
+    def __init__(self, parts: Mapping[str, Part], pairs: Mapping[str, Part] | None = None) -> None:
         self._parts = dict(parts)
-        self._pairs = pairs
+        #: The pairs that follow where stored sessions do not decide.
+        self._pairs = dict(pairs or {})
 
     @classmethod
     def of(
         cls,
         cases: Sequence[Case],
         rule_for: Callable[[Case], Rule],
-        seconds_of: Callable[[Case], float | None],
+        time_of: Callable[[Case, int], Time],
         *,
-        about: Callable[[Case], Seconds | None] = lambda _: None,
         pairs: bool = False,
+        may_need_pairs: Callable[[Case], bool] = lambda _: False,
     ) -> Forecast:
         """Return the forecast of ``cases`` and of the parents that they need.
 
-        ``seconds_of`` is the time of one run where it is known, ``about`` what other cases let
-        one expect.
+        ``time_of`` a case and 1 is the time of a run, and with 2 that of one in a pair;
+        ``pairs``: all are pairs of runs; ``may_need_pairs``: whether pairs may follow the runs.
         """
         parts: dict[str, Part] = {}
-        factor = 2 if pairs else 1
-
-        def part(case: Case, fewest: int, most: int, parent_of: frozenset[str]) -> Part:
-            seconds, estimate = seconds_of(case), about(case)
-            return Part(
-                fewest=fewest,
-                most=most,
-                seconds=None if seconds is None else factor * seconds,
-                about=None if estimate is None else (factor * estimate[0], factor * estimate[1]),
-                timeout_s=case.protocol.timeout_s,
-                parent_of=parent_of,
-            )
-
+        follow: dict[str, Part] = {}
         for case in cases:
-            counts = looks(case.protocol, priors.of_throughput(case, rule_for(case)))
-            parts[case.id] = part(case, counts[0], counts[-1], frozenset())
+            prior = priors.of_throughput(case, rule_for(case))
+            launches, counts = 2 if pairs else 1, looks(case.protocol, prior)
+            parts[case.id] = Part.of(case, counts, time_of(case, launches), launches=launches)
+            if not pairs and may_need_pairs(case):
+                follow[case.id] = Part.of(case, counts, time_of(case, 2), launches=2)
         for case in () if pairs else cases:
             parent = case.parent()
             if parent is None:
@@ -93,11 +118,12 @@ class Forecast:
             own, most = parts[case.id], parent.protocol.runs
             known = parts.get(parent.id)
             if known is None:
-                fewest, most = min(own.fewest, most), min(own.most, most)
-                parts[parent.id] = part(parent, fewest, most, frozenset({case.id}))
+                counts = min(own.fewest, most), min(own.most, most)
+                part = Part.of(parent, counts, time_of(parent, 1), launches=1)
+                parts[parent.id] = replace(part, parent_of=frozenset({case.id}))
             elif known.parent_of:
                 parts[parent.id] = replace(known, parent_of=known.parent_of | {case.id})
-        return cls(parts, pairs=pairs)
+        return cls(parts, follow)
 
     @property
     def count(self) -> int:
@@ -108,22 +134,21 @@ class Forecast:
         """Return ``2 cases, 3 to 10 runs each, 18 to 60 min``."""
         own = [part for part in self._parts.values() if part.selected]
         cases = f"{len(own)} {'case' if len(own) == 1 else 'cases'}"
-        each = f"{self._runs(own)}{' each' if len(own) > 1 else ''}"
+        each = f"{_runs(own)}{' each' if len(own) > 1 else ''}"
+        if most := max((pairs.most for pairs in self._pairs.values()), default=0):
+            what = "pair" if most == 1 else "pairs"
+            each += f" and up to {most} {what} where stored sessions do not decide"
         return f"{cases}, {each}{self._time()}"
-
-    def _runs(self, parts: Sequence[Part]) -> str:
-        fewest, most = min(part.fewest for part in parts), max(part.most for part in parts)
-        counts = f"{fewest} to {most}" if fewest < most else f"{most}"
-        what = "pair" if self._pairs else "run"
-        return f"{counts} {what}{'' if most == 1 else 's'}"
 
     def _time(self) -> str:
         parts = list(self._parts.values())
-        known = [part for part in parts if part.span is not None]
+        known = {case_id: p for case_id, p in self._parts.items() if p.span is not None}
         if not known:
             return self._unknown()
-        words = _sum(known, [(part.fewest, part.most) for part in known])
-        if any(part.seconds is None for part in known):
+        counts: list[tuple[float, float]] = [(part.fewest, part.most) for part in known.values()]
+        pairs = [self._with_estimate(i, p) for i, p in self._pairs.items() if i in known]
+        words = _sum([*known.values(), *pairs], [*counts, *((0, pair.most) for pair in pairs)])
+        if any(part.seconds is None for part in known.values()):
             words = f"about {words} by what other cases took here"
         if len(known) == len(parts):
             return f", {words}"
@@ -140,12 +165,18 @@ class Forecast:
             several = "" if len(parents) == 1 else "s"
             of = [CaseId.parse(i).layout for i, part in self._parts.items() if not part.selected]
             kind = "one-device" if all(one.world_size == 1 for one in of) else "reference"
-            words = f", and {self._runs(parents)} of {whose} {kind} parent{several}"
+            words = f", and {_runs(parents)} of {whose} {kind} parent{several}"
         timeout_s = max(part.timeout_s for part in self._parts.values())
         return (
             f"{words}; an estimate follows after the first run of each, which ends within "
             f"{span(timeout_s, timeout_s)} (--dlperf-timeout)"
         )
+
+    def confirms(self, case_id: str) -> None:
+        """Take that stored sessions left a case open, so that pairs of it follow its runs."""
+        pairs = self._pairs.pop(case_id, None)
+        if pairs is not None:
+            self._parts[case_id] = self._with_estimate(case_id, pairs)
 
     def learn(self, case_id: str, seconds: float) -> bool:
         """Take how long a run of a case just took; return whether that was not known before.
@@ -155,46 +186,56 @@ class Forecast:
         part = self._parts.get(case_id)
         if part is None:
             return False
-        of_part = 2 * seconds if self._pairs else seconds
-        self._parts[case_id] = replace(part, seconds=of_part, done=part.done + 1)
+        self._parts[case_id] = part.learn(seconds)
         return part.seconds is None
 
     def left(self) -> str:
         """Return how long the runs that are left may take; empty if none is.
 
         What is not known yet is taken to be like the cases of the same suite, else of the same
-        framework, that are known by now.
+        framework, that are known by now. Pairs that may follow are in the most of both.
         """
-        left = {case_id: self._left(part) for case_id, part in self._parts.items()}
-        left = {case_id: counts for case_id, counts in left.items() if counts[1] > 0}
-        if not left:
+        left = [
+            (self._with_estimate(i, part), part.left)
+            for i, part in self._parts.items()
+            if part.left[1] > 0
+        ]
+        follow = [(self._with_estimate(i, p), (0.0, p.left[1])) for i, p in self._pairs.items()]
+        if not left and not follow:
             return ""
-        parts = {case_id: self._with_estimate(case_id) for case_id in left}
-        known = [case_id for case_id, part in parts.items() if part.span is not None]
-        of_pair = 2 if self._pairs else 1
-        fewest, most = (sum(of_pair * left[case_id][i] for case_id in known) for i in (0, 1))
+        known = [(part, counts) for part, counts in [*left, *follow] if part.span is not None]
+        fewest, most = (sum(part.launches * counts[i] for part, counts in known) for i in (0, 1))
         counts = f"{fewest:g} to {most:g}" if fewest < most else f"{most:g}"
-        time = _sum([parts[case_id] for case_id in known], [left[case_id] for case_id in known])
-        unknown = len(left) - len(known)
+        time = _sum([part for part, _ in known], [counts for _, counts in known])
+        unknown = sum(part.span is None for part, _ in left)
         cases = "case is" if unknown == 1 else "cases are"
         others = f"; {unknown} {cases} not known yet" if unknown else ""
         return f"about {time} for {counts} {'run' if most == 1 else 'runs'} left{others}"
 
-    def _left(self, part: Part) -> tuple[float, float]:
-        """Return the fewest and the most runs, or pairs, that a part still needs."""
-        done = part.done / 2 if self._pairs else part.done
-        return max(0, part.fewest - done), max(0, part.most - done)
-
-    def _with_estimate(self, case_id: str) -> Part:
-        part = self._parts[case_id]
+    def _with_estimate(self, case_id: str, part: Part) -> Part:
+        """Return ``part`` of a case with what is known of it, of its runs, or of other cases."""
         if part.span is not None:
             return part
-        times = [(CaseId.parse(i), p.seconds) for i, p in self._parts.items() if p.seconds]
-        return replace(part, about=alike(CaseId.parse(case_id), times))
+        runs = self._parts.get(case_id)
+        if part.launches > 1 and runs is not None and runs.launches == 1:
+            of_run = self._with_estimate(case_id, runs).span
+            if of_run is None:
+                return part
+            longer_s = WINDOW_S if CaseId.parse(case_id).layout.device == "cpu" else 0.0
+            of_pair = part.launches * of_run[0], part.launches * (of_run[1] + longer_s)
+            return replace(part, about=of_pair)
+        times = [
+            (CaseId.parse(i), p.seconds / p.launches) for i, p in self._parts.items() if p.seconds
+        ]
+        about = alike(CaseId.parse(case_id), times)
+        if about is not None:
+            about = part.launches * about[0], part.launches * about[1]
+        return replace(part, about=about)
 
     def ended(self, case_id: str) -> None:
         """Take out a case that has ended, one way or another, and the parent it alone needs."""
         self._parts.pop(case_id, None)
+        self._pairs.pop(case_id, None)
         for parent_id, part in list(self._parts.items()):
             if case_id in part.parent_of:
                 rest = part.parent_of - {case_id}
@@ -211,7 +252,14 @@ class Forecast:
         left = [part for case_id, part in self._parts.items() if case_id != without]
         if any(part.seconds is None for part in left):
             return None
-        return sum(self._left(part)[0] * (part.seconds or 0.0) for part in left)
+        return sum(part.left[0] * (part.seconds or 0.0) for part in left)
+
+
+def _runs(parts: Sequence[Part]) -> str:
+    fewest, most = min(part.fewest for part in parts), max(part.most for part in parts)
+    counts = f"{fewest} to {most}" if fewest < most else f"{most}"
+    what = "pair" if parts[0].launches > 1 else "run"
+    return f"{counts} {what}{'' if most == 1 else 's'}"
 
 
 def alike(case: CaseId, times: Sequence[tuple[CaseId, float]]) -> Seconds | None:
@@ -237,14 +285,3 @@ def _sum(parts: Sequence[Part], counts: Sequence[tuple[float, float]]) -> str:
         least, longest = part.span or (0.0, 0.0)
         low, high = low + fewest * least, high + most * longest
     return span(low, high)
-
-
-def span(low_s: float, high_s: float) -> str:
-    """Return a span of time as people say it: ``18 to 60 min``."""
-    unit, seconds, digits = "s", 1.0, 0
-    if high_s >= _HOURS_FROM:
-        unit, seconds, digits = "h", 3600.0, 1
-    elif high_s >= _MINUTES_FROM:
-        unit, seconds = "min", 60.0
-    low, high = (f"{max(value / seconds, 10**-digits):.{digits}f}" for value in (low_s, high_s))
-    return f"{high} {unit}" if low == high else f"{low} to {high} {unit}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.place import JOB_OPTIONS, masked
+from pytest_dlperf.core.verdict import NEVER
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.remote.sent_to_hosts import exported_names
@@ -84,6 +85,7 @@ def make_jobs(
         share_host=settings.share_host,
         frameworks_asked=settings.frameworks or (),
         against=settings.against is not None,
+        confirms=settings.second_stage != NEVER,
         behind_prefix=bool(settings.place.prefix),
         runs_nothing=settings.runs_nothing or config.option.collectonly,
         watcher=watcher,

@@ -234,8 +234,8 @@ OPTIONS: Final = (
     Option(
         "pairs",
         "lock-step|alternating",
-        "with --dlperf-against: train both arms at the same time, in turns, or one after the "
-        "other (lock-step where both fit, else alternating)",
+        "of pairs: train both arms at the same time, in turns, or one after the other (lock-step "
+        "where both fit, else alternating)",
         parse="choice",
     ),
     Option(

@@ -165,7 +165,7 @@ class PerfSession:
         budget = None if settings.budget_s is None else Budget.starting_now(settings.budget_s)
         place = settings.place
         reported = Reported()
-        if self._confirm != NEVER:
+        if settings.second_stage != NEVER:
             reported = reported_here(settings.rootdir, folder)
         hosts = Hosts(
             devices=self.devices,
@@ -190,7 +190,7 @@ class PerfSession:
             inject=settings.inject,
             budget=budget,
             pairs=settings.pairs,
-            confirm=self._confirm,
+            confirm=settings.second_stage,
             explain=settings.explain,
             data=settings.data,
             frameworks_asked=settings.frameworks or (),
@@ -213,14 +213,6 @@ class PerfSession:
             side_by_side=None if against is None else SideBySide(against=against, arms=arms),
             arms=arms,
         )
-
-    @property
-    def _confirm(self) -> str:
-        """What decides where stored sessions do not; nothing else where they are not asked."""
-        settings = self.settings
-        judges_stored = settings.against is None and settings.from_logs is None
-        is_possible = judges_stored and not settings.published and not settings.runs_nothing
-        return settings.confirm if is_possible else NEVER
 
     def _arms(self) -> Arms:
         settings = self.settings

@@ -15,13 +15,13 @@ import pytest
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.core.verdict import NEVER, Verdict
 from pytest_dlperf.judge.screen import looks
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.report import json_
+from pytest_dlperf.report.figures import span
 from pytest_dlperf.report.selftest import TRIES, Asked, Try, exit_code, lines, pages
 from pytest_dlperf.session import selftest_process as options
-from pytest_dlperf.session.estimate import span
 from pytest_dlperf.session.exits import usage_error, write_line
 from pytest_dlperf.session.selftest_process import Sessions, wait_for_idle_cpus
 from pytest_dlperf.session.settings import Settings
@@ -274,7 +274,8 @@ class _SelfTest:
 
     def _estimate(self, took_s: float) -> str:
         """Return how long the two steps to come take, where the first one took so long."""
-        done, fewest, most = 0, 0, 0
+        done, least, longest = 0, 0.0, 0.0
+        slower = 1 + self._share
         for tries in self._asked.values():
             for one in tries.store:
                 if (measured := one.outcome.measurement) is not None:
@@ -284,10 +285,12 @@ class _SelfTest:
             outcome = tries.store[-1].outcome
             prior = priors.of_throughput(outcome.case, self._settings.rule)
             counts = looks(outcome.case.protocol, prior)
-            fewest, most = fewest + counts[0], most + counts[-1]
+            # The slower steps are measured in pairs as well, where a commit has the code
+            pairs = self._settings.second_stage != NEVER and outcome.commit and not outcome.dirty
+            each = 1 + slower + (1 + slower if pairs else 0)
+            least, longest = least + each * counts[0], longest + each * counts[-1]
         run_s = took_s / max(1, done)
-        both = 2 + self._share
-        took = span(run_s * fewest * both, run_s * most * both)
+        took = span(run_s * least, run_s * longest)
         return f"this and the next take {took}, if one try each is enough"
 
     def _path(self, path: Path) -> str:

@@ -19,6 +19,7 @@ from pytest_dlperf.core.verdict import (
     BAD,
     CONFIRM,
     GOOD,
+    NEVER,
     NOT_JUDGED,
     Judgement,
     KnownState,
@@ -156,15 +157,16 @@ def from_logs(get: Get, cwd: Path) -> Path | None:
     return folder
 
 
-def pairs(given: Given, get: Get) -> str:
+def pairs(given: Given, get: Get, getini: Get) -> str:
     """Return how pairs are measured; empty for lock-step where it fits.
 
-    Raises ``UsageError`` where no pairs are asked for.
+    Raises ``UsageError`` where there can be no pairs.
     """
     found: str | None = given("pairs")
-    if found and get("against") is None:
+    if found and get("against") is None and _confirm(given, getini) == NEVER:
         raise UsageError(
-            f"--dlperf-pairs={found} is about the pairs of --dlperf-against; give that as well"
+            f"--dlperf-pairs={found} is about pairs, and --dlperf-confirm=never has none; leave "
+            "that out, or give --dlperf-against"
         )
     return found or ""
 
@@ -260,6 +262,12 @@ class Settings:
     #: What runs the cases as jobs; None where this session runs them.
     scheduling: Scheduling | None
 
+    @property
+    def second_stage(self) -> str:
+        """What decides where stored sessions do not; nothing where these are not asked."""
+        judges_stored = self.against is None and self.from_logs is None and not self.published
+        return self.confirm if judges_stored and not self.runs_nothing else NEVER
+
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
         """Return the settings of this pytest run; raise ``UsageError`` for an invalid value."""
@@ -332,7 +340,7 @@ class Settings:
             arm_setup=getini("dlperf_arm_setup").strip(),
             arm_links=tuple(getini("dlperf_arm_link")),
             busy_gpus=given("busy-gpus"),
-            pairs=pairs(given, get),
+            pairs=pairs(given, get, getini),
             confirm=_confirm(given, getini),
             explain=given("explain"),
             scheduling=Scheduling.parse(get),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
@@ -28,24 +29,22 @@ def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> No
     measurement = outcome.measurement
     if measurement is None or measurement.inject:
         return
-    if outcome.against is not None:
-        of_parent = ()  # pairs of its own, whose session has noted how long they took
+    in_pair = outcome.against is not None
+    taken: list[tuple[Case | None, Sequence[RunSummary], bool]] = [
+        (outcome.case, measurement.runs, in_pair)
+    ]
+    if not in_pair:  # an A/B has pairs of its parent as well, which note themselves
+        taken.append((outcome.case.parent(), of_parent, False))
+    if outcome.confirmation is not None and outcome.confirmation.measurement is not None:
+        taken.append((outcome.case, outcome.confirmation.measurement.runs, True))
     try:
         if outcome.environment is not None:
             machine_class = outcome.environment.machine_class
-            for case, runs in (
-                (outcome.case, measurement.runs),
-                (outcome.case.parent(), of_parent),
-            ):
+            for case, runs, paired in taken:
                 took = [run.elapsed_s for run in runs if run.elapsed_s > 0]
                 if case is not None and took:
-                    notes.note_run_time(
-                        workdir,
-                        case,
-                        machine_class,
-                        statistics.median(took),
-                        in_pair=outcome.against is not None,
-                    )
+                    seconds = statistics.median(took)
+                    notes.note_run_time(workdir, case, machine_class, seconds, in_pair=paired)
         if outcome.judgement.verdict in GOOD:
             notes.note_certificate(workdir, outcome.case.id, outcome.time)
     except DlperfError as error:

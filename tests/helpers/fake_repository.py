@@ -20,9 +20,11 @@ def git(suite: PerfProject, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def commit(suite: Suite, step_s: float) -> str:
-    """Commit a workload whose steps take so long, and return the commit."""
-    (suite.path / "w.py").write_text(f"step_s = {step_s}\n", encoding="utf-8")
+def commit(suite: Suite, step_s: float, *, memory_bytes: int = 0) -> str:
+    """Commit a workload whose steps take so long and need so much, and return the commit."""
+    text = f"memory_bytes = {memory_bytes}\n" if memory_bytes else ""
+    text += f"step_s = {step_s}\n"
+    (suite.path / "w.py").write_text(text, encoding="utf-8")
     git(suite, "add", "w.py", "test_net.py")
     git(suite, "commit", "-q", "-m", f"{step_s} s")
     return git(suite, "rev-parse", "HEAD")

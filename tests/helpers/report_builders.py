@@ -9,7 +9,7 @@ from pytest_dlperf.core.baseline import Baseline, Session, Source
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Environment, Measurement
-from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome import Against, Confirmation, Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Judgement, Verdict
 
@@ -139,3 +139,28 @@ def published(of: Case, rate: float, *, speedup: float | None = None, **facts: A
         source=Source(kind="published", document="TSM report (性能复现)", table="AMP结果"),
         facts=facts,
     )
+
+
+COMMIT = "1a2b3c4" + "0" * 33
+
+
+def confirmed(
+    of: Outcome, pairs: Outcome | None = None, *, verdict: Verdict = Verdict.PASSED
+) -> Outcome:
+    """Return ``of`` as pairs with ``COMMIT`` decided it; ``pairs`` are those of an A/B."""
+    measurement = of.measurement if pairs is None else pairs.measurement
+    against = Against(name=COMMIT[:7], kind="ref", commit=COMMIT, measurement=measurement)
+    if pairs is not None and pairs.against is not None:
+        against = replace(pairs.against, name=COMMIT[:7], kind="ref", commit=COMMIT)
+    judgement = Judgement(verdict=verdict, reason="of the pairs")
+    confirmation = Confirmation(
+        stored=of.judgement,
+        commit=COMMIT,
+        pairs=judgement if pairs is None else pairs.judgement,
+        against=against,
+        measurement=measurement,
+        elapsed_s=120.0,
+    )
+    final = confirmation.pairs
+    assert final is not None
+    return replace(of, judgement=final, confirmation=confirmation)

@@ -53,7 +53,7 @@ def test_a_change_is_printed_with_its_commits(here: Address, capsys: Any):
     assert f"{CASE} on 8x-v100-sxm2-32gb, node1" in told
     assert "% slower: " in told
     assert "30 outcomes ago" in told
-    assert f"after commit {commit(59)[:12]} up to {commit(60)[:12]}" in told
+    assert f"after commit {commit(59)[:7]} up to {commit(60)[:7]}" in told
     assert "1 change in 1 series" in told
     [change] = found(capsys, "changes")["changes"]
     assert change["change"] == pytest.approx(-0.04, abs=0.006)
@@ -71,9 +71,9 @@ def test_a_series_shows_commits_remarks_and_where_it_changed(here: Address, caps
     lines = text(capsys, "series", CASE, "--last=30").splitlines()
     assert lines[1] == "  11 earlier: --last=0 shows all"
     mark = next(i for i, line in enumerate(lines) if line.startswith("----"))
-    assert lines[mark + 1].startswith(f"2026-09-21T02:00:00Z  {commit(20)[:12]} ")
+    assert lines[mark + 1].startswith(f"2026-09-21T02:00:00Z  {commit(20)[:7]} ")
     assert lines[-1].endswith("passed   injected")
-    assert f"{commit(50)[:12]}+" in lines[-1]
+    assert f"{commit(50)[:7]}+" in lines[-1]
     values = found(capsys, "series", "tsm-*")
     assert len(values["series"][0]["points"]) == 41
     assert values["left_out"] == {"injected": 1}

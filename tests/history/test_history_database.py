@@ -33,7 +33,7 @@ from pytest_dlperf.store.history.query import (
     whole_outcomes,
 )
 from tests.helpers.history_builders import case, days, outcome
-from tests.helpers.report_builders import ENVIRONMENT, unmeasured
+from tests.helpers.report_builders import COMMIT, ENVIRONMENT, confirmed, unmeasured
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -169,7 +169,7 @@ def test_a_newer_history_is_refused_and_left_as_it_is(address: Address):
         connection.execute(tables.SCHEMA.update().values(version=tables.VERSION + 1))
     before = address.file.read_bytes() if address.file else b""
     for refused in (reading, writing):
-        told = pytest.raises(HistoryError, match="is of version 2, and this pytest-dlperf knows")
+        told = pytest.raises(HistoryError, match="is of version 3, and this pytest-dlperf knows")
         with told, refused(address):
             pytest.fail("it was opened")
     if address.file is not None:
@@ -203,8 +203,27 @@ def test_an_older_history_is_upgraded_when_it_is_opened(
         assert connection.execute(query).scalar_one() == 3
         assert len(series_of(connection)[0].points) == 3
     version, names = columns(address)
-    assert version == 2
+    assert version == tables.VERSION
     assert "joules" in names
+
+
+def test_a_history_of_the_first_version_gets_the_pairs_of_later_outcomes(address: Address):
+    append(address, "s", days(2))
+    with writing(address) as connection:
+        for name in ("confirmed_against", "pairs_verdict", "pairs"):
+            connection.execute(sa.text(f"ALTER TABLE dlperf_outcome DROP COLUMN {name}"))
+        connection.execute(tables.SCHEMA.update().values(version=1))
+    append(address, "t", [confirmed(outcome(2))])
+    with reading(address) as connection:
+        [series] = series_of(connection)
+        assert whole_outcomes(connection, [3]) == (confirmed(outcome(2)),)
+    assert [point.confirmed for point in series.points] == [
+        "",
+        "",
+        "passed in 3 pairs with 1a2b3c4",
+    ]
+    last = series.points[-1]
+    assert (last.confirmed_against, last.pairs_verdict, last.pairs) == (COMMIT, "passed", 3)
 
 
 def test_an_upgrade_that_fails_changes_nothing(address: Address, monkeypatch: pytest.MonkeyPatch):
@@ -218,7 +237,7 @@ def test_an_upgrade_that_fails_changes_nothing(address: Address, monkeypatch: py
         with pytest.raises(HistoryError, match="no_such_column"):
             append(address, "t", [outcome(9)])
     version, names = columns(address)
-    assert version == 1
+    assert version == tables.VERSION
     assert "joules" not in names
     assert stored(address) == 3
 

@@ -73,13 +73,13 @@ def test_charts_mark_levels_and_commits(page: str):
     # The first outcome of the new level is the twenty-first
     place = float(str(re.match(r"M([\d.]+) ", str(mark.get("d")))[1]))
     assert across[19] < place < across[20]
-    assert told(points)[0].startswith(f"2026-09-01T02:00:00Z, {commit(0)[:12]}, ")
+    assert told(points)[0].startswith(f"2026-09-01T02:00:00Z, {commit(0)[:7]}, ")
     (hollow,) = group(chart, "ring baseline")
     assert told([hollow])[0].endswith(", injected")
     # Far below, at the edge
     assert float(str(hollow.get("cy"))) > max(float(str(one.get("cy"))) for one in points)
     labels = [str(one.text) for one in chart.iter("text")]
-    assert commit(0)[:12] in labels
+    assert commit(0)[:7] in labels
     assert {"commit, in order of time", "samples/s"} <= set(labels)
 
 
@@ -117,7 +117,7 @@ def test_labels_of_ninety_sessions_do_not_overlap(tmp_path: Path):
             (label.bounding_box(), label.inner_html())
             for label in shown.query_selector_all("figure svg .labels text")
         ]
-    commits = {commit(day)[:12] for day in range(90)}
+    commits = {commit(day)[:7] for day in range(90)}
     ends = sorted((box["x"], box["x"] + box["width"]) for box, told in boxes if told in commits)
     assert len(ends) > 3
     assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ends))

@@ -10,7 +10,7 @@ from pytest_dlperf.core.metrics import words_of
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Comparison
-from pytest_dlperf.report import figures, later
+from pytest_dlperf.report import confirmation, figures, later
 from pytest_dlperf.report.page.explanation_section import explanation_section
 from pytest_dlperf.report.page.markup import Html, code, facts, joined, name, paragraph, text
 from pytest_dlperf.report.page.runs_chart import memory_chart, runs_chart, skew_chart
@@ -123,7 +123,7 @@ def case_section(
     is_open: bool,
 ) -> Html:
     """Return the section of a case."""
-    throughput = outcome.judgement.throughput
+    throughput, pairs = outcome.judgement.throughput, confirmation.of_pairs(outcome)
     brief = f" {figures.change(throughput)}" if throughput.change is not None else ""
     opened = " open" if is_open else ""
     parts = [
@@ -135,12 +135,19 @@ def case_section(
         sentence(outcome.judgement.reason),
         command_of([outcome]) if outcome.failed else Html(""),
         *(paragraph(f"note: {one}", kind="quiet") for one in _problems(outcome)),
+        *(paragraph(f"note: pairs: {one}", kind="quiet") for one in _problems(pairs)),
         *([] if outcome.later is None else [paragraph(later.sentence(outcome.later))]),
         _comparisons(outcome),
         explanation_section(outcome.explanation),
         '<div class="charts">',
-        figure(f"runs-{index}", "Runs", runs_chart(outcome)),
+        figure(f"runs-{index}", "Runs", runs_chart(confirmation.of_stored(outcome))),
     ]
+    if pairs is not None:
+        parts.append(figure(f"pairs-{index}", "Pairs", runs_chart(pairs)))
+        if with_trace:
+            parts.append(
+                figure(f"pairs-trace-{index}", "Iterations of the pairs", trace_chart(pairs))
+            )
     if with_trace:
         parts.append(figure(f"trace-{index}", "Iterations", trace_chart(outcome)))
     if scaling is not None:
@@ -153,6 +160,7 @@ def case_section(
         changes_section(outcome),
         _nodes(outcome),
         _runs(outcome),
+        _runs(pairs, "Runs of now in the pairs"),
         "<h3>Facts</h3>",
         facts(_facts(outcome)),
         "</details>",
@@ -160,7 +168,9 @@ def case_section(
     return joined(part for part in parts if part)
 
 
-def _problems(outcome: Outcome) -> list[str]:
+def _problems(outcome: Outcome | None) -> list[str]:
+    if outcome is None:
+        return []
     found = [] if outcome.measurement is None else list(outcome.measurement.problems)
     messages = [problem.message for problem in found]
     if outcome.against is not None and outcome.against.measurement is not None:
@@ -243,9 +253,9 @@ def _nodes(outcome: Outcome) -> Html:
     return joined(["<h3>Nodes</h3>", table(caption, columns, rows)])
 
 
-def _runs(outcome: Outcome) -> Html:
+def _runs(outcome: Outcome | None, caption: str = "Runs of now") -> Html:
     """Return each run with where its records are."""
-    measurement = outcome.measurement
+    measurement = None if outcome is None else outcome.measurement
     if measurement is None:
         return Html("")
     rows = [_run(str(number), run) for number, run in enumerate(measurement.runs, 1)]
@@ -259,7 +269,7 @@ def _runs(outcome: Outcome) -> Html:
         Column(heading="remark"),
         Column(heading="records"),
     ]
-    return joined(["<h3>Runs and their records</h3>", table("Runs of now", columns, rows)])
+    return joined(["<h3>Runs and their records</h3>", table(caption, columns, rows)])
 
 
 def _run(label: str, run: RunSummary) -> TableRow:
@@ -284,6 +294,13 @@ def _commit(outcome: Outcome) -> str:
         known = f"{outcome.commit}, and changes are" if outcome.commit else "it is"
         return f"{known} not known: {outcome.checkout_problem}"
     return outcome.commit + (", with changes" if outcome.dirty else "")
+
+
+def _arms(outcome: Outcome) -> Iterator[tuple[str, object]]:
+    if outcome.against is not None:
+        yield "against", outcome.against.name
+    if outcome.confirmation is not None:
+        yield "side by side", confirmation.fact(outcome.confirmation)
 
 
 def _facts(outcome: Outcome) -> Iterator[tuple[str, object]]:
@@ -314,8 +331,7 @@ def _facts(outcome: Outcome) -> Iterator[tuple[str, object]]:
     if environment is not None:
         yield "machine class", environment.machine_class
         yield "node", environment.node
-    if outcome.against is not None:
-        yield "against", outcome.against.name
+    yield from _arms(outcome)
     if outcome.published:
         published = outcome.published
         yield (

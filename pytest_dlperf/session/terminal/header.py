@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.id_words import CaseId
-from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.core.verdict import NEVER, Rule
+from pytest_dlperf.flow.confirm import pairs_may_follow
 from pytest_dlperf.flow.scheduled import Jobs
+from pytest_dlperf.report.figures import span
 from pytest_dlperf.report.printable import shown
 from pytest_dlperf.session.collection import selected_of
-from pytest_dlperf.session.estimate import Forecast, alike, span
+from pytest_dlperf.session.estimate import Forecast, Time, alike
 from pytest_dlperf.store.history import notes
 
 if TYPE_CHECKING:
@@ -112,16 +115,40 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
             return settings.rule  # the case itself reports it, as its error
         return replace(settings.rule, prior=noise.prior(case.world_size) if noise else None)
 
-    in_pair = settings.against is not None
+    def time_of(case: Case, launches: int) -> Time:
+        hardware, in_pair = machine_class(case), launches > 1
+        others = notes.run_times_of_others(known, case, hardware, in_pair=in_pair)
+        return Time(
+            known.get(notes.run_key(case, hardware, in_pair=in_pair)),
+            about=alike(CaseId.of(case), others),
+        )
+
+    @functools.cache
+    def may_follow(commit: str, dirty: bool) -> bool:
+        return pairs_may_follow(
+            commit,
+            dirty=dirty,
+            rootdir=settings.rootdir,
+            baselines=settings.baselines,
+            but=settings.workdir,
+        )
+
+    def may_need_pairs(case: Case) -> bool:
+        if settings.second_stage == NEVER:
+            return False
+        try:
+            found = session.store.find(machine_class(case), case.suite, case.id)
+        except DlperfError:
+            return False  # as above
+        last = found.level[-1] if found is not None and found.level else None
+        return last is not None and (bool(settings.inject) or may_follow(last.commit, last.dirty))
+
     forecast = Forecast.of(
         cases,
         rule_for,
-        lambda case: known.get(notes.run_key(case, machine_class(case), in_pair=in_pair)),
-        about=lambda case: alike(
-            CaseId.of(case),
-            notes.run_times_of_others(known, case, machine_class(case), in_pair=in_pair),
-        ),
-        pairs=in_pair,
+        time_of,
+        pairs=settings.against is not None,
+        may_need_pairs=may_need_pairs,
     )
     session.watcher.expect(forecast)
     budget = ""

@@ -51,6 +51,9 @@ class Quiet:
     def expect(self, forecast: Forecast) -> None:
         """Do nothing."""
 
+    def confirms(self, case: Case, against: str) -> None:
+        """Do nothing."""
+
     @contextlib.contextmanager
     def watched(self, case: Case) -> Iterator[None]:
         """Forget the runs of other cases."""
@@ -104,7 +107,6 @@ class Live(Quiet):
         super().__init__(config)
         self._moving = bool(self._reporter.isatty)
         self._number, self._of = 0, 0
-        self._started_s = 0.0
         self._run_s: float | None = None
         self._place = (0, 0.0)
         #: Work of an iteration by a case's last run: its program may say another than the case.
@@ -122,6 +124,15 @@ class Live(Quiet):
     def expect(self, forecast: Forecast) -> None:
         """Take what the session is to measure."""
         self._forecast, self._cases = forecast, forecast.count
+
+    def confirms(self, case: Case, against: str) -> None:
+        """Say it: the runs that follow are others."""
+        self._run_s = None
+        self._leave_line()
+        place, _ = self._title()
+        self._line(f"{place}{case.id}: stored sessions leave it open; pairs with {against} decide")
+        if self._forecast is not None:
+            self._forecast.confirms(case.id)
 
     @contextlib.contextmanager
     def watched(self, case: Case) -> Iterator[None]:
@@ -141,7 +152,6 @@ class Live(Quiet):
         """Remember which run this is."""
         super().run_starts(case, number, of)
         self._number, self._of = number, max(number, of)
-        self._started_s = time.monotonic()
         self._place, self._rate = (0, 0.0), ""
         if self._moving:
             self._move(case, "starting")
@@ -175,7 +185,8 @@ class Live(Quiet):
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Say what a run measured."""
         super().run_ended(case, run)
-        self._run_s = time.monotonic() - self._started_s
+        # Of a pair in lock-step each run has its half
+        self._run_s = run.elapsed_s
         if steps := run.step_seconds[slice(*case.protocol.window)]:
             self._work[case.id] = run.throughput * statistics.fmean(steps)
         is_news = self._forecast is not None and self._forecast.learn(case.id, self._run_s)

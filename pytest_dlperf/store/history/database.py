@@ -12,7 +12,7 @@ from sqlalchemy.pool import NullPool
 
 from pytest_dlperf.core.errors import HistoryError
 from pytest_dlperf.store.history.address import Address
-from pytest_dlperf.store.history.tables import METADATA, SCHEMA, UPGRADES, VERSION
+from pytest_dlperf.store.history.tables import BY_SERIES, METADATA, SCHEMA, UPGRADES, VERSION
 
 T = TypeVar("T")
 
@@ -85,6 +85,7 @@ def _bring_up_to_date(connection: sa.Connection, address: Address) -> None:
         for statement in UPGRADES[step]:
             connection.execute(sa.text(statement))
     if version < VERSION:
+        BY_SERIES.create(connection, checkfirst=True)
         connection.execute(SCHEMA.update().values(version=VERSION))
 
 

@@ -156,7 +156,7 @@ def _point(figures: Sequence[Any], changes: tuple[str, ...], *, dirty: bool) -> 
     """Return the point of a row of ``POINT_COLUMNS``, less its first two numbers."""
     (
         number, time, commit, modified, verdict, throughput, change, speedup, memory, runs, mode,
-        against, inject, arm, disturbed,
+        against, inject, arm, disturbed, confirmed_against, pairs_verdict, pairs,
     ) = figures  # fmt: skip
     return Point(
         number=number,
@@ -174,6 +174,9 @@ def _point(figures: Sequence[Any], changes: tuple[str, ...], *, dirty: bool) -> 
         if throughput is None
         else _left_out(inject, arm, disturbed=disturbed, modified=modified and not dirty),
         against=against,
+        confirmed_against=confirmed_against,
+        pairs_verdict=pairs_verdict,
+        pairs=pairs,
         software_changes=changes,
     )
 

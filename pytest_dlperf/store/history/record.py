@@ -11,7 +11,7 @@ from typing import Any, Final
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import HistoryError, UsageError
 from pytest_dlperf.core.measurement import Environment
-from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
+from pytest_dlperf.core.outcome import Confirmation, Outcome, outcome_from_json, outcome_to_json
 from pytest_dlperf.core.writable import writable_values
 
 #: Characters of a text among the scalars.
@@ -126,6 +126,18 @@ def _scalars(outcome: Outcome) -> dict[str, Any]:
         "disturbed": any(run.disturbed for run in measurement.runs) if measurement else False,
         "against": against.name if against else "",
         "arm": against.now if against else "",
+        **_confirmed(outcome.confirmation),
+    }
+
+
+def _confirmed(confirmation: Confirmation | None) -> dict[str, Any]:
+    measured = None if confirmation is None else confirmation.measurement
+    if confirmation is None or confirmation.pairs is None or measured is None:
+        return {"confirmed_against": "", "pairs_verdict": "", "pairs": 0}
+    return {
+        "confirmed_against": confirmation.commit,
+        "pairs_verdict": confirmation.pairs.verdict.value,
+        "pairs": len(measured.runs) + len(measured.disturbed_runs),
     }
 
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-#: Version of the tables. 1: the first.
-VERSION: Final = 1
+#: Version of the tables. 1: the first; 2: pairs that confirmed an outcome.
+VERSION: Final = 2
 
 METADATA: Final = sa.MetaData()
 
@@ -76,6 +76,11 @@ OUTCOMES: Final = sa.Table(
     sa.Column("against", sa.Text, nullable=False),
     #: What was measured instead of the working tree, in pairs; empty where that was.
     sa.Column("arm", sa.Text, nullable=False),
+    #: Commit of the stored session whose code decided in pairs, their verdict and their number;
+    #: empty and 0 where stored sessions decided.
+    sa.Column("confirmed_against", sa.Text, nullable=False, server_default=""),
+    sa.Column("pairs_verdict", sa.Text, nullable=False, server_default=""),
+    sa.Column("pairs", sa.Integer, nullable=False, server_default="0"),
     sqlite_with_rowid=False,
 )
 
@@ -99,8 +104,11 @@ POINT_COLUMNS: Final = (
     OUTCOMES.c.inject,
     OUTCOMES.c.arm,
     OUTCOMES.c.disturbed,
+    OUTCOMES.c.confirmed_against,
+    OUTCOMES.c.pairs_verdict,
+    OUTCOMES.c.pairs,
 )
-sa.Index(
+BY_SERIES: Final = sa.Index(
     "dlperf_outcome_by_series",
     OUTCOMES.c.series_id,
     OUTCOMES.c.time,
@@ -118,4 +126,12 @@ WHOLE: Final = sa.Table(
 )
 
 #: What takes a history from each version to the next: statements, run in one transaction.
-UPGRADES: Final[dict[int, tuple[str, ...]]] = {}
+UPGRADES: Final[dict[int, tuple[str, ...]]] = {
+    1: (
+        "ALTER TABLE dlperf_outcome ADD COLUMN confirmed_against TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE dlperf_outcome ADD COLUMN pairs_verdict TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE dlperf_outcome ADD COLUMN pairs INTEGER NOT NULL DEFAULT 0",
+        # Made anew of the columns of now
+        "DROP INDEX IF EXISTS dlperf_outcome_by_series",
+    ),
+}

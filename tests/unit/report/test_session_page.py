@@ -21,7 +21,7 @@ from pytest_dlperf.report.page.trace_chart import stalls, trace_chart
 from tests.helpers import page_outcomes
 from tests.helpers.page_outcomes import case, every_verdict, judged
 from tests.helpers.report_builders import case as plain_case
-from tests.helpers.report_builders import environment, measured, unmeasured
+from tests.helpers.report_builders import confirmed, environment, measured, unmeasured
 
 NASTY = "</details></main><script>alert(1)</script><!--\u202e\x1b[31m"
 
@@ -148,6 +148,25 @@ def test_pairs_are_drawn_with_both_arms(charts):
     assert "grey of torch==2.12.1" in runs.caption
     assert "grey: the median run of torch==2.12.1" in charts["trace-0"].caption
     assert "Differences against torch==2.12.1" in page
+
+
+def test_pairs_that_decided_are_drawn_beside_the_stored_sessions(charts):
+    of, change = case("resnet50", "1n4g"), -0.04
+    pairs = page_outcomes.against(of, change, Verdict.REGRESSED)
+    stored = judged(of, -0.05, Verdict.INCONCLUSIVE)
+    page = render([confirmed(stored, pairs)])
+    runs, of_pairs = charts["runs-0"], charts["pairs-0"]
+    assert len(rates(runs, "baseline")) == 30
+    assert rates(runs, "now") == list(stored.measurement.throughputs)
+    (bar,) = runs.chart.marks("interval")
+    before = stored.judgement.throughput.before
+    assert bar.y == pytest.approx(before * (1 + stored.judgement.throughput.interval[0]))
+    assert rates(of_pairs, "baseline") == list(pairs.against.measurement.throughputs)
+    assert rates(of_pairs, "now") == list(pairs.measurement.throughputs)
+    assert "grey of 1a2b3c4" in of_pairs.caption
+    assert "grey: the median run of 1a2b3c4" in charts["pairs-trace-0"].caption
+    assert "Runs of now in the pairs" in page
+    assert "5 pairs with 1a2b3c4: regressed, 2 min" in page
 
 
 def test_a_trace_marks_warm_up_stalls_and_waits(charts):

@@ -9,10 +9,10 @@ import pytest
 from pytest_dlperf.core.outcome import Against, Outcome
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
-from pytest_dlperf.report import terminal
+from pytest_dlperf.report import pull_request, terminal
 from pytest_dlperf.report.printable import columns
 from tests.helpers.hostile_text import hostile, judged
-from tests.helpers.report_builders import case, measured, unmeasured
+from tests.helpers.report_builders import case, confirmed, measured, unmeasured
 
 
 def row(outcome: Outcome) -> list[str]:
@@ -91,6 +91,19 @@ def test_quiet_is_one_line_and_verbose_has_the_runs() -> None:
     assert texts(slow, fine, verbosity=-1) == ["2 cases: 1 passed, 1 regressed"]
     assert "  runs: 99.00 101.0 100.0 samples/s" in texts(slow, fine, verbosity=1)
     assert not any("runs: " in line for line in texts(slow, fine))
+
+
+def test_what_pairs_cost_is_said_above_the_verdicts() -> None:
+    of = [measured(case(layout=f"1n{count}g"), 100.0, 101.0, 102.0) for count in (1, 2, 4)]
+    outcomes = [confirmed(of[0]), confirmed(of[1]), of[2]]
+    lines = [line.plain for line in terminal.render(outcomes, width=100)]
+    assert lines[-2] == "2 of 3 cases needed pairs: 6 pairs, 4 min"
+    assert pull_request.render(outcomes).count(f"\n{lines[-2]}.\n") == 1
+    # Those of another session took no time of this one
+    taken = [replace(one, taken_from="r.json") for one in outcomes]
+    assert "pairs" not in terminal.render(taken, width=100)[-2].plain
+    verbose = [line.plain for line in terminal.render(outcomes, width=100, verbosity=1)]
+    assert sum("pairs: runs: 100.0 101.0 102.0" in line for line in verbose) == 2
 
 
 def test_ten_thousand_cases_are_a_screen_and_what_is_left_out_is_said() -> None:

@@ -11,7 +11,8 @@ from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import Rule
-from pytest_dlperf.session.estimate import Forecast, alike, span
+from pytest_dlperf.report.figures import span
+from pytest_dlperf.session.estimate import Forecast, Time, alike
 from pytest_dlperf.store.history import notes
 
 
@@ -32,13 +33,19 @@ def forecast(
     seconds: dict[str, float],
     about: tuple[float, float] | None = None,
     pairs: bool = False,
+    in_pair: float | None = None,
 ) -> Forecast:
+    """Return a forecast by the seconds of a run on each layout; ``in_pair``: that in a pair."""
     return Forecast.of(
         cases,
         lambda _: Rule(),
-        lambda one: seconds.get(str(one.layout)),
-        about=lambda _: about,
+        lambda one, launches: (
+            Time(seconds.get(str(one.layout)), about)
+            if launches == 1 or pairs
+            else Time(in_pair if in_pair else None)
+        ),
         pairs=pairs,
+        may_need_pairs=lambda _: in_pair is not None,
     )
 
 
@@ -57,6 +64,47 @@ def test_a_parent_that_was_not_selected_takes_time_and_is_no_case() -> None:
     one = forecast(case("1n2c"), seconds={"1n1c": 10.0, "1n2c": 10.0})
     assert one.words() == "1 case, 3 to 10 runs, 1 to 2 min"  # 3 + 3 to 10 + 5 runs
     assert one.count == 1
+
+
+def test_pairs_that_may_follow_are_in_the_upper_end() -> None:
+    two = forecast(case("1n1c"), case("1n2c"), seconds={"1n1c": 60, "1n2c": 60}, in_pair=90)
+    assert two.words() == (
+        "2 cases, 3 to 10 runs each and up to 10 pairs where stored sessions do not decide, "
+        "6 to 80 min"
+    )
+    # A pair that was never measured: two runs, with windows that may become 5 s longer on CPUs
+    new = forecast(case("1n1c"), seconds={"1n1c": 60}, in_pair=0)
+    assert new.words() == (
+        "1 case, 3 to 10 runs and up to 10 pairs where stored sessions do not decide, 3 to 32 min"
+    )
+
+
+def test_what_is_left_has_the_pairs_that_follow_until_the_case_is_decided() -> None:
+    one, two = case("1n1c"), case("1n2c")
+    made = forecast(one, two, seconds={"1n1c": 10.0, "1n2c": 10.0}, in_pair=20.0)
+    assert made.left_s(without=two.id) == 30.0
+    for _ in range(3):
+        made.learn(one.id, 10.0)
+    # 7 and 3 to 10 runs of 10 s, twice 10 pairs of 40 s
+    assert made.left() == "about 1 to 16 min for 3 to 57 runs left"
+    made.confirms(one.id)
+    assert made.left() == "about 2 to 15 min for 9 to 50 runs left"
+    assert not made.learn(one.id, 30.0)
+    made.learn(one.id, 30.0)  # a pair of 60 s
+    assert made.left_s(without=two.id) == 2 * 60.0
+    made.ended(one.id)
+    assert made.left() == "about 1 to 8 min for 3 to 30 runs left"
+    made.ended(two.id)
+    assert made.left() == ""
+
+
+def test_the_first_pair_is_news_where_none_was_measured() -> None:
+    one = case("1n1c")
+    made = forecast(one, seconds={"1n1c": 10.0}, in_pair=0)
+    made.confirms(one.id)
+    assert made.left() == "about 1 to 5 min for 6 to 20 runs left"
+    assert made.learn(one.id, 30.0)
+    assert made.left() == "about 2 to 10 min for 5 to 19 runs left"
 
 
 def test_what_was_never_measured_is_estimated_after_the_first_run() -> None:

@@ -40,7 +40,7 @@ def test_the_rate_is_by_the_work_that_ranks_said(
     terminal = Terminal()
     plugins = {"terminalreporter": terminal}
     config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
-    clock = iter(range(100))
+    clock = iter(range(1, 100))
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
     ranks = [rank_records(0), rank_records(1)]
     for record in ranks[0] + ranks[1]:

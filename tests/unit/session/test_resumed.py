@@ -49,8 +49,8 @@ def test_nothing_differs_also_after_json():
 @pytest.mark.parametrize(
     ("outcome", "now", "says"),
     [
-        ({"commit": "f" * 40}, {}, "commit: cccccccccccc, was ffffffffffff"),
-        ({"commit": ""}, {}, "commit: cccccccccccc, was none"),
+        ({"commit": "f" * 40}, {}, "commit: ccccccc, was fffffff"),
+        ({"commit": ""}, {}, "commit: ccccccc, was none"),
         ({"dirty": True}, {}, "tracked files are or were modified"),
         ({}, {"checkout": Checkout("c" * 40, dirty=True)}, "tracked files are or were modified"),
         ({"case": replace(CASE, version=7)}, {}, f"version of the case: {CASE.version}, was 7"),
@@ -147,7 +147,7 @@ def test_a_case_goes_on_from_the_runs_of_a_session_that_ended(tmp_path: Path):
 @pytest.mark.parametrize(
     ("now", "says"),
     [
-        ({"checkout": Checkout("f" * 40)}, "commit: ffffffffffff, was cccccccccccc"),
+        ({"checkout": Checkout("f" * 40)}, "commit: fffffff, was ccccccc"),
         ({"inject": 0.1}, "--dlperf-inject: 0.1, was 0"),
         ({"node": "node2"}, "node: node2, was node1"),
         ({"threads_per_rank": 3}, "threads per rank: 3, were 6"),

@@ -61,6 +61,8 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "gpus": ("8,1,8", lambda s: s.gpus == (8, 1)),
     "cpus": ("2", lambda s: s.cpus == (2,)),
     "framework": ("torch, paddle", lambda s: s.frameworks == ("torch", "paddle")),
+    "pairs": ("alternating", lambda s: s.pairs == "alternating"),
+    "confirm": ("never", lambda s: s.confirm == s.second_stage == "never"),
     "precision": ("fp32,bf16", lambda s: s.precisions == ("fp32", "bf16")),
     "size": ("tiny", lambda s: s.size == "tiny"),
     "iterations": ("100", lambda s: s.protocol_for(Protocol()).iterations == 100),
@@ -109,10 +111,6 @@ GIVEN: dict[str, tuple[str, Any]] = {
 #: Options that say nothing without another one.
 TOGETHER: dict[str, tuple[tuple[str, ...], Any]] = {
     "explain": (("--dlperf-explain=always",), lambda s: s.explain == "always"),
-    "pairs": (
-        ("--dlperf-pairs=alternating", "--dlperf-against=main"),
-        lambda s: s.pairs == "alternating",
-    ),
     "node-rank": (
         ("--dlperf-node-rank=1", "--dlperf-master=a:1"),
         lambda s: (
@@ -209,7 +207,10 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--dlperf-hosts=n1:8;reboot", "is not a host with its devices"),
         ("--dlperf-rendezvous=etcd", "known are static, c10d"),
         ("--dlperf-env=A=b", "give names alone"),
-        ("--dlperf-pairs=lock-step", "--dlperf-pairs=lock-step is about the pairs of"),
+        (
+            "--dlperf-pairs=lock-step --dlperf-confirm=never",
+            "--dlperf-pairs=lock-step is about pairs",
+        ),
         ("--dlperf-explain=yes", "--dlperf-explain=yes: known are regressed, always, never"),
         ("--dlperf-pairs=both", "--dlperf-pairs=both: known are lock-step, alternating"),
         ("--dlperf-busy-gpus=kill", "--dlperf-busy-gpus=kill: known are wait, refuse, ignore"),
