@@ -54,7 +54,7 @@ def needs_pairs(
     """Return whether pairs are to decide what stored sessions left open.
 
     ``rule`` is the session's own, before ``screening_rule``. A pass stands where enough sessions
-    are stored, and these alone certify it. Other work, or other conditions, are no question
+    are stored, and the case is among them. Other work, or other conditions, are no question
     to pairs: the stored number is that of another training.
     """
     if baseline is None or baseline.source.kind != "measured" or not baseline.level:
@@ -66,20 +66,23 @@ def needs_pairs(
     if judgement.verdict not in GOOD:
         return True
     alpha = certify_alpha(of_a_stage(rule), looked(case, measurement, rule))
-    return not _is_certified_by_sessions(judgement.throughput, baseline, alpha)
+    return not _is_where_it_was(judgement.throughput, baseline, alpha)
 
 
-def _is_certified_by_sessions(found: Comparison, baseline: Baseline, alpha: float) -> bool:
-    """Whether a case is within the tolerance by the spread of its stored sessions alone.
+def _is_where_it_was(found: Comparison, baseline: Baseline, alpha: float) -> bool:
+    """Whether a case is among its stored sessions, and within the tolerance by their spread alone.
 
-    The prior, which the judge adds to it, is that of quieter machines than some are.
+    The prior, which the judge adds to it, is that of quieter machines than some are. On a machine
+    that became faster, code that became slower looks unchanged, or improved: what is outside of
+    the spread in either direction is no pass yet.
     """
     levels = [math.log(statistics.median(one.runs)) for one in baseline.level if one.runs]
     if len(levels) < ENOUGH_SESSIONS or found.change is None or found.tolerance is None:
         return False
     se = statistics.stdev(levels) * math.sqrt(1 + 1 / len(levels))
     reach = Spread(se=se, df=len(levels) - 1).reach(alpha)
-    return math.log1p(found.change) - reach > -margin(found.tolerance)
+    shift = math.log1p(found.change)
+    return abs(shift) <= reach < margin(found.tolerance) + shift
 
 
 def _is_cut_short(measurement: Measurement) -> bool:
@@ -201,6 +204,6 @@ def _some(environment: Sequence[str]) -> str:
 def _conclusion(pairs: Judgement, stored: Judgement) -> str:
     if pairs.verdict is Verdict.REGRESSED:
         return f"regressed; find what changed, or {sentences.ACCEPT_LEVEL}"
-    if pairs.verdict in GOOD and stored.verdict not in GOOD:
+    if pairs.verdict in GOOD and stored.verdict not in {Verdict.PASSED, pairs.verdict}:
         return f"{pairs.verdict}; the machine or its settings did the rest"
     return f"{pairs.verdict}"

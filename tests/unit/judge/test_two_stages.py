@@ -38,6 +38,12 @@ def test_sessions_that_differ_pass_a_case_by_their_own_spread() -> None:
     assert verdict_and_need(levels, 101.0, Rule(tolerance=0.2)) == (Verdict.PASSED, False)
 
 
+def test_what_is_faster_than_its_stored_sessions_may_be_slower_code_on_a_faster_machine() -> None:
+    levels = [99.8, 100.2, 100.0, 100.1, 99.9]
+    assert verdict_and_need(levels, 105.0) == (Verdict.IMPROVED, True)
+    assert verdict_and_need(levels, 98.5) == (Verdict.PASSED, True), "or on one faster by less"
+
+
 def test_what_stored_sessions_do_not_pass_goes_on() -> None:
     assert verdict_and_need([100.0] * 10, 90.0) == (Verdict.REGRESSED, True)
     assert verdict_and_need([100.0] * 10, 96.0, replace(RULE, family=24)) == (
