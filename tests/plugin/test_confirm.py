@@ -253,3 +253,16 @@ def test_the_slower_step_of_a_self_test_goes_through_pairs(repository: Suite):
         [outcome] = values["outcomes"]
         found[step] = judged({ONE: outcome})
     assert found == {"unchanged": ("passed", None), "slower": ("regressed", "regressed")}
+
+
+def test_a_machine_that_stays_disturbed_is_left_to_pairs_at_once(stored: Suite):
+    """Both arms of a pair meet the same neighbours, so that pairs find what stored runs cannot."""
+    commit(stored, 0.0107)
+    stored.env(FAKE_OTHERS=0.5)
+    _, outcomes = stored.outcomes(*ONLY)
+    outcome = outcomes[ONE]
+    assert outcome["judgement"]["verdict"] == "regressed"
+    assert outcome["confirmation"]["stored"]["verdict"] == "incomparable"
+    # Against stored sessions alone six are repeated
+    assert len(outcome["measurement"]["runs"]) == 2
+    assert all(run["disturbed"] for run in outcome["measurement"]["runs"])

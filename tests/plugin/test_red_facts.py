@@ -16,14 +16,14 @@ def test_only_what_noise_cannot_explain_fails_and_quiet_output_names_the_rest(
     suite.env(FAKE_NOISY="", FAKE_STEP_S=0.013)
     result, outcomes = suite.outcomes("-q", *OPTIONS)
     judgement = outcomes[ONE]["judgement"]
-    assert judgement["verdict"] == "unsteady"
+    assert judgement["verdict"] == "inconclusive"
     assert judgement["interval"][0] < judgement["change"] < judgement["interval"][1]
     assert result.ret == 0
     seen = f"{100 * judgement['change']:+.1f} %"
     result.stdout.fnmatch_lines(
         [
-            "dlperf: 1 case: 1 unsteady; 1 NOT JUDGED",
-            f"{ONE} ({seen}, 90 % interval [[]*: unsteady: cannot detect changes below*",
+            "dlperf: 1 case: 1 inconclusive; 1 NOT JUDGED",
+            f"{ONE} ({seen}, 90 % interval [[]*: inconclusive: *",
         ]
     )
     suite.env(FAKE_STEP_S=0.15)

@@ -389,3 +389,24 @@ def test_a_field_is_named_with_the_path_to_it():
     values["baseline_sessions"][0]["runs"][1] = "2"
     with pytest.raises(DecodeError, match=r"^baseline_sessions\[0\]\.runs\[1\]: expected float"):
         decode(Outcome, values)
+
+
+def test_fields_of_former_versions_are_read_and_dropped():
+    judged = Judgement(
+        verdict=Verdict.PASSED, reason="so it is", throughput=Comparison(change=0.01)
+    )
+    outcome = replace(SMALL, judgement=judged)
+    values = through_json(outcome)
+    # As files have them: a judgement and its throughput are one object
+    values["judgement"] |= {
+        "by_readings": True,
+        "machine_change": -0.12,
+        "machine_slope": 1.6,
+        "measured_change": -0.19,
+    }
+    assert outcome_from_json(values) == outcome
+    session = Session(time="2026-01-01T00:00:00Z", runs=(1.0, 2.0))
+    kept = encode(session) | {"machine_speed": {"torch 2.13": [200.0, 190.0]}}
+    assert decode(Session, kept) == session
+    with pytest.raises(DecodeError, match="unknown field 'machine_speeds'"):
+        decode(Session, encode(session) | {"machine_speeds": {}})
