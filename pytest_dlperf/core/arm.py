@@ -30,8 +30,11 @@ _MERGE_BASE: Final = "merge-base:"
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 #: Variables that a launch plan sets itself.
 _OURS: Final = frozenset(
-    {"PYTHONPATH", "DLPERF_RUN", "DLPERF_MARK", "DLPERF_TREES", "DLPERF_MODULES"}
-)
+    {
+        "PYTHONPATH", "DLPERF_RUN", "DLPERF_MARK", "DLPERF_TREES", "DLPERF_MODULES",
+        "DLPERF_PADDING",
+    }
+)  # fmt: skip
 KINDS: Final = (
     "a git ref (HEAD, v1.2), merge-base:BRANCH, a requirement ('torch==2.13.0'), the path of a "
     "Python interpreter, or settings of the environment (OMP_NUM_THREADS=2)"

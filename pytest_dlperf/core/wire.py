@@ -76,6 +76,8 @@ MARK_VARIABLE: Final = "DLPERF_MARK"
 TREES_VARIABLE: Final = "DLPERF_TREES"
 #: Environment variable with a file that lists the repository's modules, one path a line.
 MODULES_VARIABLE: Final = "DLPERF_MODULES"
+#: Environment variable whose length is drawn for each launch of an arm (interleaved A/B).
+PADDING_VARIABLE: Final = "DLPERF_PADDING"
 
 # ---- Files of a rank
 

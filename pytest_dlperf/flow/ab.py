@@ -33,6 +33,7 @@ from pytest_dlperf.flow.lock_step import (
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.launch.arms.alike import with_path_as_long
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench, SideBySide
@@ -69,13 +70,19 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str 
             workdir=bench.workdir,
         )
         reported = trees.reported(bench.folder)
+        if not bench.hosts.place.foreign:
+            trees.compile_alike()
+        alike = {
+            NOW: with_path_as_long(arms[NOW], arms[BEFORE]),
+            BEFORE: with_path_as_long(arms[BEFORE], arms[NOW]),
+        }
         runners = {
             side: Runner(
                 bench=_bench_of(bench, arm, side, reported),
                 lease=lease,
                 workload_folder=workload_folder,
             )
-            for side, arm in arms.items()
+            for side, arm in alike.items()
         }
         with _naming_arm(case, arms[BEFORE]):
             runners[BEFORE].bench.check(case)

@@ -14,6 +14,7 @@ from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.wire_records import RunFacts
+from pytest_dlperf.launch.arms.alike import compile_alike
 from pytest_dlperf.launch.arms.git import Difference, difference, known_modules, top_of
 
 _PYTHON: Final = frozenset({".py", ".so", ".pyd"})
@@ -209,8 +210,16 @@ class TwoTrees:
         paths = tuple(sorted({path for tree in trees for path in (tree.head, tree.arm)}))
         if not self._matter:
             return Reported(trees=paths)
-        names = {name for tree in self._trees for name in known_modules(tree)}
-        return Reported(trees=paths, modules_file=str(modules_file(names, folder)))
+        return Reported(trees=paths, modules_file=str(modules_file(self._modules, folder)))
+
+    @cached_property
+    def _modules(self) -> frozenset[str]:
+        return frozenset(name for tree in self._trees for name in known_modules(tree))
+
+    def compile_alike(self) -> None:
+        """Give both trees byte code of the same modules; raise ``CaseError``."""
+        if self._matter:
+            compile_alike(self._trees, sorted(self._modules))
 
     def _knows(self, *facts: RunFacts) -> bool:
         return self._matter and all("imports" in one for one in facts)

@@ -128,13 +128,22 @@ class Hosts:
     arm: ReadyArm | None = None
     #: Which imports the ranks report.
     reported: Reported = field(default_factory=Reported)
+    #: Folder of the copy of this package that both arms of an A/B import; None without an A/B.
+    shared_package: Path | None = None
 
     def of_arm(self, arm: ReadyArm, folder: Path, reported: Reported) -> Hosts:
         """Return this host as the ranks of ``arm`` see it; their runs are kept in ``folder``."""
         place = self.place
         if arm.python:
             place = replace(place, python=arm.python, foreign=True)
-        return replace(self, arm=arm, place=place, folder=folder, reported=reported)
+        return replace(
+            self,
+            arm=arm,
+            place=place,
+            folder=folder,
+            reported=reported,
+            shared_package=self.package_folder,
+        )
 
     @property
     def copies_package(self) -> bool:
@@ -147,7 +156,7 @@ class Hosts:
     @property
     def package_folder(self) -> Path:
         """Return the folder of this package's copy."""
-        return self.folder / "package"
+        return self.shared_package or self.folder / "package"
 
     @property
     def probes(self) -> Probes:

@@ -65,7 +65,8 @@ class Pairs:
     def throughput(self) -> ComparedRates:
         """Return the comparison of the rates, by the median iteration where all runs have it."""
         now, before = self._now, self._before
-        by_median = _in_turns(now.runs, before.runs) or (_medians(now.runs), _medians(before.runs))
+        medians = (_medians(now.runs), _medians(before.runs))
+        by_median = rates_in_turns(now.runs, before.runs) or medians
         rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
         prior = priors.of_pairs(self._device, self._rule, in_turns=self._in_turns)
         return ComparedRates(*self._compare(rates, prior, is_throughput=True), all(by_median))
@@ -172,7 +173,7 @@ def _medians(runs: Sequence[RunSummary]) -> tuple[float, ...]:
     return rates if all(math.isfinite(rate) and rate > 0 for rate in rates) else ()
 
 
-def _in_turns(
+def rates_in_turns(
     now: Sequence[RunSummary], before: Sequence[RunSummary]
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """Return the rates of runs in lock-step; None where a pair of runs took no turns.

@@ -55,6 +55,8 @@ class Target:
     tree: Tree | None = None
     overlay: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
+    #: Whether each launch has an environment of another length, as those of arms do.
+    padded: bool = False
     #: How torchrun's nodes meet: ``static`` or ``c10d``.
     rendezvous: str = "static"
     #: The hosts of a launch over channels, and how they are reached; none for this host alone.

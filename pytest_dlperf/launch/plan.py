@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,13 @@ from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.metrics import measures_compiling
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import LaunchPlan
-from pytest_dlperf.core.wire import MARK_VARIABLE, MODULES_VARIABLE, TREES_VARIABLE, MarkSettings
+from pytest_dlperf.core.wire import (
+    MARK_VARIABLE,
+    MODULES_VARIABLE,
+    PADDING_VARIABLE,
+    TREES_VARIABLE,
+    MarkSettings,
+)
 from pytest_dlperf.core.writable import message_of
 from pytest_dlperf.launch.base import Target, behind, join_timeout_s
 from pytest_dlperf.launch.launcher_in_command import check_launcher_in_command
@@ -50,6 +57,7 @@ def apply_arm(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
         tree=arm.tree,
         overlay=arm.overlay,
         variables=arm.variables,
+        padded=True,
         reported=reported,
     )
 
@@ -74,6 +82,21 @@ def arm_env(target: Target) -> dict[str, str]:
         MODULES_VARIABLE: reported.modules_file,
     }
     return {**target.variables, **{name: text for name, text in asked.items() if text}}
+
+
+#: Bytes of a page of memory. Within one, the length of the environment moves a program's stack.
+_PAGE_BYTES: Final = 4096
+
+
+def padding(target: Target, workdir: Path) -> dict[str, str]:
+    """Return a variable whose length is drawn for this launch of an arm; nothing without arms.
+
+    What the names of two folders add is lost in it (Mytkowicz et al., ASPLOS 2009). Drawn by the
+    folder of the run, which is one of this session, this arm and this launch.
+    """
+    if not target.padded:
+        return {}
+    return {PADDING_VARIABLE: "x" * random.Random(str(workdir)).randrange(_PAGE_BYTES)}
 
 
 _NODE_RANK: Final = "${NODE_RANK}"
@@ -235,6 +258,7 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         **launcher.env(case, target, workdir),
         **_program_env(case, target, workdir, launcher.place_variables),
         **arm_env(target),
+        **padding(target, workdir),
     }
     if target.hosts:
         env = {**tuning(), **env}
