@@ -21,7 +21,7 @@ from tests.helpers.repository import wheel
 
 pytestmark = pytest.mark.slow
 
-ONLY = ("-k", "1n1c", "--dlperf-runs=3")
+ONLY = ("-k", "1n1c", "--dlperf-runs=3", "--dlperf-pairs=alternating")
 CONFIRM = "--dlperf-confirm=packages"
 
 
@@ -138,7 +138,6 @@ def test_the_code_is_asked_before_the_packages(packages: Packages):
     assert "; the code is not the cause (side by side " in first_line(outcome)
 
 
-@pytest.mark.nightly
 def test_code_that_is_slower_leaves_packages_out(packages: Packages):
     packages.suite.env(FAKE_STEP_FILE="w.py")
     commit(packages.suite, 0.0115)
