@@ -23,7 +23,6 @@ def sentence(later: LaterSession) -> str:
     )
     if later.provisional:
         words += ", which does not show how far sessions differ"
-    words += ", on a machine as fast as now"
     if later.sees <= later.wanted:
         return words
     if not later.remedies:
