@@ -22,13 +22,14 @@ from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import NOT_JUDGED, Rule, Verdict
 from pytest_dlperf.flow.learn_noise import of_levels
 from pytest_dlperf.judge import more_runs
+from pytest_dlperf.judge.creep import rule_of_pairs
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
-    needs_pairs,
     of_a_stage,
+    other_sides,
     screening_rule,
 )
 
@@ -126,14 +127,19 @@ def two_stages(
     stored, runs = _decided(
         case, lambda count: judge(case, _measurement(now[:count]), baseline, screens), screens
     )
-    if not needs_pairs(case, _measurement(now[:runs]), stored, baseline, rule):
+    sides = other_sides(case, _measurement(now[:runs]), stored, baseline, rule)
+    if not sides:
         return Decided(stored.verdict)
 
-    def look(count: int) -> Judgement:
+    def look(count: int, rule: Rule) -> Judgement:
         before, after = (_measurement(side) for side in zip(*pairs[:count], strict=True))
-        return judge_interleaved(case, after, before, of_a_stage(screens))
+        return judge_interleaved(case, after, before, of_a_stage(rule))
 
-    paired, count = _decided(case, look, screens, in_pairs=True)
+    with_anchor = sides[0] is not baseline.level[-1]
+    asked = rule_of_pairs(screens) if with_anchor else screens
+    paired, count = _decided(case, lambda count: look(count, asked), asked, in_pairs=True)
+    if with_anchor and paired.verdict is Verdict.INCONCLUSIVE:
+        paired = look(count, screens)
     both = decided_by_pairs(stored, paired, against="the stored commit", environment=())
     return Decided(both.verdict, count)
 

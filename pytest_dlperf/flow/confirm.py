@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +21,11 @@ from pytest_dlperf.flow.environment_change import EnvironmentChange
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.package_pairs import ByPackages, change_since, is_asked_for
 from pytest_dlperf.flow.same_code import has_same_code
+from pytest_dlperf.judge.creep import BELOW_ANCHOR, rule_of_pairs
+from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
-    needs_pairs,
+    other_sides,
     screening_rule,
     with_same_code,
     without_pairs,
@@ -70,16 +73,19 @@ def second_stage(
     measurement, judgement = measured.measurement, measured.judgement
     if bench.policy.confirm == NEVER or measurement is None or baseline is None:
         return None
-    if not needs_pairs(case, measurement, judgement, baseline, bench.policy.rule):
+    sides = other_sides(case, measurement, judgement, baseline, bench.policy.rule)
+    if not sides:
         return None
-    drifted = judgement.metrics.get("anchor")
-    anchor = drifted is not None and drifted.verdict is Verdict.REGRESSED
-    session = baseline.anchor if anchor and baseline.anchor else baseline.level[-1]
-    stage = SecondStage(session=session, anchor=anchor, change=EnvironmentChange())
+    session, impossible = _first_possible(case, bench, sides, measured.facts)
+    stage = SecondStage(
+        session=session,
+        anchor=session is not baseline.level[-1],
+        change=EnvironmentChange(),
+        impossible=impossible,
+    )
+    if impossible:
+        return stage
     try:
-        impossible = _impossible(case, bench, session, measured.facts)
-        if impossible:
-            return replace(stage, impossible=impossible)
         same = not measurement.inject and has_same_code(
             measured.facts,
             session.commit,
@@ -91,6 +97,22 @@ def second_stage(
     except DlperfError as error:
         return replace(stage, impossible=str(error))
     return replace(stage, same_code=same, change=change)
+
+
+def _first_possible(
+    case: Case, bench: Bench, sides: Sequence[Session], facts: RunFacts
+) -> tuple[Session, str]:
+    """Return the first of ``sides`` that a pair is possible with, else why none is with that."""
+    whys = []
+    for session in sides:
+        try:
+            why = _impossible(case, bench, session, facts)
+        except DlperfError as error:
+            why = str(error)
+        if not why:
+            return session, ""
+        whys.append(why)
+    return sides[0], whys[0]
 
 
 def can_decide(case: Case, bench: Bench, baseline: Baseline | None) -> bool:
@@ -180,7 +202,7 @@ def confirmed(
         bench.watcher.confirms(case, short_commit(session.commit))
         try:
             pairs = bench.in_pairs(RefArm(ref=session.commit), _FOLDER)
-            paired = compare_arms(case, pairs, workload_folder=workload_folder)
+            paired = _paired(case, pairs, workload_folder, with_anchor=stage.anchor)
         except BudgetSpentError:
             return _alone(stored, confirmation, spent)
         except DlperfError as error:
@@ -200,6 +222,8 @@ def confirmed(
             environment=change.words,
         )
     against = short_commit(session.commit)
+    if stage.anchor:
+        against = f"the anchor {against}"
     if confirmation.same_code and not change.words:
         both = with_same_code(judgement, against=against)
     elif code.verdict in GOOD and is_asked_for(bench, judgement, change):
@@ -216,6 +240,8 @@ def confirmed(
             environment=change.words,
             measured_by=change.measured_by,
         )
+    if stage.anchor and both.verdict in GOOD:
+        both = replace(both, reason=f"{both.reason}\n{BELOW_ANCHOR}")
     confirmation = replace(confirmation, elapsed_s=time.monotonic() - began_s)
     return replace(stored, judgement=both, confirmation=confirmation, explanation=explanation)
 
@@ -227,9 +253,38 @@ def _has_time(bench: Bench, stored: Measured) -> bool:
     return budget is None or budget.allows(2 * max(run.elapsed_s for run in measurement.runs))
 
 
+def _paired(case: Case, bench: Bench, workload_folder: str, *, with_anchor: bool) -> Measured:
+    """Return what pairs show.
+
+    Those ``with_anchor`` go on until they certify half of the tolerance. What that leaves open is
+    judged by the whole: they showed no slowdown for certain.
+    """
+    if not with_anchor:
+        return compare_arms(case, bench, workload_folder=workload_folder)
+    policy = replace(bench.policy, rule=rule_of_pairs(bench.policy.rule))
+    asked = replace(bench, policy=policy)
+    paired = compare_arms(case, asked, workload_folder=workload_folder)
+    if paired.judgement.verdict is not Verdict.INCONCLUSIVE:
+        return paired
+    assert paired.measurement is not None
+    assert paired.against is not None
+    assert paired.against.measurement is not None
+    judgement = judge_interleaved(
+        paired.case or case,
+        paired.measurement,
+        paired.against.measurement,
+        bench.rule_for(case),
+        against=paired.against.name,
+    )
+    return replace(paired, judgement=judgement)
+
+
 def _alone(stored: Measured, confirmation: Confirmation, why: str) -> Measured:
+    judgement = without_pairs(stored.judgement, why)
+    if confirmation.anchor:
+        judgement = replace(judgement, reason=f"{judgement.reason}\n{BELOW_ANCHOR}")
     return replace(
         stored,
-        judgement=without_pairs(stored.judgement, why),
+        judgement=judgement,
         confirmation=replace(confirmation, impossible=why),
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pytest_dlperf.core.baseline import Baseline, Session
+from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import GOOD, Comparison, Rule
-from pytest_dlperf.judge import gates, metrics
+from pytest_dlperf.judge import creep, gates, metrics
 from pytest_dlperf.judge.compare import compare, learnt_tolerance
 from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending, looked
@@ -53,11 +53,8 @@ def compare_all(case: Case, measurement: Measurement, baseline: Baseline, rule: 
         )
         if other is not None
     }
-    if (anchor := _anchor(baseline)) is not None:
-        against = metrics.throughput(case, measurement, (anchor,), rule)
-        others["anchor"] = _against_anchor(
-            replace(against, floor=rates.floor), given, other_rule, spent
-        )
+    if (anchor := creep.against_anchor(measurement, baseline, tolerance, other_rule)) is not None:
+        others["anchor"] = anchor
     return Compared(
         throughput=compare(rates, tolerance, family.of_throughput(rule), spent),
         others=others,
@@ -96,27 +93,3 @@ def given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None:
 def capped(metric: MetricValues, rule: Rule, spent: Spending) -> float:
     """Return the tolerance learnt from a metric's noise, at most the largest that a rule has."""
     return min(learnt_tolerance(metric, rule, spent), rule.tolerance_max)
-
-
-def _anchor(baseline: Baseline) -> Session | None:
-    """Return the anchor; None while nothing else is stored."""
-    anchor = baseline.anchor
-    if anchor is None or (len(baseline.sessions) == 1 and baseline.sessions[0] == anchor):
-        return None
-    return anchor
-
-
-def _against_anchor(
-    against: MetricValues, given: float | None, rule: Rule, spent: Spending
-) -> Comparison:
-    """Return the throughput against the anchor, the one stored session of ``against``.
-
-    The anchor is a fixed level. Each session that passes is appended, so the level of the stored
-    sessions follows many small steps down, each within the tolerance; against the anchor they add
-    up. ``regressed`` only where the change is certainly beyond the tolerance. Where none is
-    ``given``, it is learnt from the anchor and the prior: the spread of the sessions since would
-    grow with the drift that it has to limit. So it is one stored session, however many there are
-    since, and keeps ``Contrast.far`` beyond the tolerance until the noise of the class is known.
-    """
-    tolerance = learnt_tolerance(against, rule, spent) if given is None else given
-    return compare(against, tolerance, replace(rule, min_effect=tolerance), spent)

@@ -147,18 +147,13 @@ def _more(found: Comparison) -> str:
 
 
 def drifted(found: Comparison) -> str:
-    """Return the sentence of a case that left its anchor, in one step or in many."""
+    """Return the sentence of a case whose stored levels left the anchor, where no pair decides."""
     return (
-        f"{change(found.change or 0.0)} than the anchor ({_rates(found, '')}; "
-        f"{_interval(found)}), certainly beyond the tolerance of "
+        f"the last levels are {change(found.change or 0.0)} than the anchor "
+        f"({_rates(found, '')}), certainly beyond the tolerance of "
         f"{percent(found.tolerance or 0.0)}; find what changed since, or accept this level with "
         "dlperf baselines accept --anchor"
     )
-
-
-def below_anchor(found: Comparison) -> str:
-    """Return the words about a case that became faster, but is still below its anchor."""
-    return f"it is still {change(found.change or 0.0)} than the anchor ({_rates(found, '')})"
 
 
 def new_node(node: str) -> str:

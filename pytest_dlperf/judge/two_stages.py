@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import refusals, sentences
 from pytest_dlperf.judge.comparisons import given_tolerance
+from pytest_dlperf.judge.creep import is_suspected
 from pytest_dlperf.judge.screen import looked
 from pytest_dlperf.judge.stats.contrast import Spread, margin
 from pytest_dlperf.judge.stats.family import certify_alpha
@@ -44,25 +45,49 @@ def of_a_stage(rule: Rule) -> Rule:
     return replace(rule, certify_share=1 / 2)
 
 
-def needs_pairs(
+def other_sides(
     case: Case,
     measurement: Measurement,
     judgement: Judgement,
     baseline: Baseline | None,
     rule: Rule,
-) -> bool:
-    """Return whether pairs are to decide what stored sessions left open.
+) -> tuple[Session, ...]:
+    """Return the stored sessions with whose code pairs may decide a case, the best first.
 
-    ``rule`` is the session's own, before ``screening_rule``. A pass stands where enough sessions
-    are stored, and the case is among them. Other work, or other conditions, are no question
-    to pairs: the stored number is that of another training.
+    Empty where stored sessions decide. ``rule`` is the session's own, before ``screening_rule``.
+    The anchor where the case seems to have crept away from it; else the last session. That is
+    enough for a change that stored sessions see at once, and for a known slowdown, with which no
+    session is stored, so that the last one is as fixed as an anchor.
     """
-    if baseline is None or baseline.source.kind != "measured" or not baseline.level:
+    if baseline is None or not _can_be_paired(measurement, judgement, baseline):
+        return ()
+    is_step = judgement.throughput.verdict in {Verdict.REGRESSED, Verdict.IMPROVED}
+    may_creep = case.known is None and not is_step
+    anchor = baseline.anchor if may_creep and is_suspected(measurement, baseline, rule) else None
+    is_open = _is_open(case, measurement, judgement, baseline, rule)
+    last = baseline.level[-1] if is_open else None
+    return tuple(session for session in (anchor, last) if session is not None)
+
+
+def _can_be_paired(measurement: Measurement, judgement: Judgement, baseline: Baseline) -> bool:
+    """Whether pairs could answer: not about other work, or other conditions.
+
+    Then the stored number is that of another training.
+    """
+    if baseline.source.kind != "measured" or not baseline.level:
         return False
     if judgement.verdict in _WITHOUT_A_LEVEL or _is_cut_short(measurement):
         return False
-    if refusals.differs(measurement, baseline) or refusals.unchecked(measurement):
-        return False
+    return not refusals.differs(measurement, baseline) and not refusals.unchecked(measurement)
+
+
+def _is_open(
+    case: Case, measurement: Measurement, judgement: Judgement, baseline: Baseline, rule: Rule
+) -> bool:
+    """Whether stored sessions left a case open.
+
+    A pass stands where enough sessions are stored, and the case is among them.
+    """
     if judgement.verdict not in GOOD:
         return True
     alpha = certify_alpha(of_a_stage(rule), looked(case, measurement, rule))

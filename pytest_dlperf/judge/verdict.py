@@ -258,9 +258,11 @@ def _with_metrics(
         reason = f"{judged.reason}; {sentences.speedup_fell(speedup, why)}"
         return replace(judged, reason=reason)
     drifted = judged.metrics.get("anchor")
-    if drifted is not None and drifted.verdict is Verdict.REGRESSED:
-        if judged.verdict is Verdict.IMPROVED:
-            return replace(judged, reason=f"{judged.reason}; {sentences.below_anchor(drifted)}")
+    if (
+        drifted is not None
+        and drifted.verdict is Verdict.REGRESSED
+        and judged.verdict is not Verdict.IMPROVED
+    ):
         reason = f"{sentences.drifted(drifted)}; {judged.reason}"
         return replace(judged, verdict=Verdict.REGRESSED, reason=reason)
     if memory is not None and memory.verdict is Verdict.REGRESSED:

@@ -131,17 +131,6 @@ def test_a_canary_too_noisy_to_refuse_is_evidence_against_an_alarm() -> None:
     assert judge(two, gross, before, known).verdict is Verdict.REGRESSED
 
 
-def test_an_anchor_is_left_for_certain_although_the_sessions_since_vary() -> None:
-    levels = (100, 98, 60, 95, 62, 90, 58)
-    stored = baseline(*(session(around(level)) for level in levels))
-    anchored = replace(stored, anchor=session(around(100)))
-    now = measurement(around(55))
-    assert judge(GPU, now, stored, ALONE).verdict is Verdict.UNSTEADY
-    judged = judge(GPU, now, anchored, ALONE)
-    assert judged.verdict is Verdict.REGRESSED
-    assert "than the anchor" in judged.reason
-
-
 def test_pairs_that_drift_are_regressed_where_every_part_of_them_is_slower() -> None:
     before = by_rules(measurement(around(100, 0.002, 10)), 1.0)
     drifting = steps(measurement(around(60, 0.002, 10), problem="drift"), 0.08, 0.12)

@@ -9,7 +9,7 @@ import pytest
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
-from pytest_dlperf.judge.two_stages import needs_pairs, of_a_stage
+from pytest_dlperf.judge.two_stages import of_a_stage, other_sides
 from tests.helpers.judge_builders import around, baseline, case, measurement, published, session
 
 GPU = case("1n2g")
@@ -21,7 +21,7 @@ def verdict_and_need(levels: list[float], now: float, rule: Rule = RULE) -> tupl
     before = baseline(*(session(around(level)) for level in levels))
     found = measurement(around(now))
     judged = judge(GPU, found, before, rule)
-    return judged.verdict, needs_pairs(GPU, found, judged, before, rule)
+    return judged.verdict, bool(other_sides(GPU, found, judged, before, rule))
 
 
 @pytest.mark.parametrize(("sessions", "goes_on"), [(1, True), (4, True), (5, False), (10, False)])
@@ -56,12 +56,12 @@ def test_published_numbers_and_other_conditions_are_no_question_to_pairs() -> No
     found = measurement(around(90.0))
     for before in (None, published(100.0)):
         judged = judge(GPU, found, before, RULE)
-        assert not needs_pairs(GPU, found, judged, before, RULE)
+        assert not other_sides(GPU, found, judged, before, RULE)
     before = baseline(session(around(100.0)))
     other = replace(found, conditions=replace(found.conditions, dtype="bfloat16"))
     judged = judge(GPU, other, before, RULE)
     assert judged.verdict is Verdict.INCOMPARABLE
-    assert not needs_pairs(GPU, other, judged, before, RULE)
+    assert not other_sides(GPU, other, judged, before, RULE)
 
 
 def test_each_stage_has_half_of_the_error_rate_of_a_certificate() -> None:

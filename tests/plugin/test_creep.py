@@ -1,0 +1,75 @@
+"""A creep over several commits, with a fake launcher: pairs with the anchor's commit decide."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_dlperf.cli import main
+from tests.helpers.fake_repository import ONE, commit, git
+from tests.helpers.fake_suite import Suite
+
+pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+
+#: Of sessions that are judged once, in few runs.
+THREE = ("-k", "1n1c", "--dlperf-runs=3", "--dlperf-explain=never")
+
+
+@pytest.fixture
+def crept(repository: Suite) -> Suite:
+    """Four commits were stored, each slower by 1.5 %; a fifth is to be measured."""
+    result = repository.run(*THREE, "--update-baselines")
+    assert result.ret == 0, result.stdout.str()
+    [file] = repository.path.glob(f"baselines/*/*/{ONE}.json")
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    [first] = stored["sessions"]
+    for number in range(1, 4):
+        slower = 1.015**number
+        later = {
+            "time": f"{first['time'][:10]}T23:59:5{number}Z",
+            "commit": commit(repository, 0.01 * slower),
+            "runs": [rate / slower for rate in first["runs"]],
+            "estimates": {
+                name: [rate / slower for rate in rates]
+                for name, rates in first["estimates"].items()
+            },
+        }
+        stored["sessions"].append(first | later)
+    file.write_text(json.dumps(stored), encoding="utf-8")
+    commit(repository, 0.0105)
+    return repository
+
+
+def test_a_creep_is_red_by_pairs_with_the_anchor_until_its_level_is_accepted(crept: Suite):
+    [file] = crept.path.glob(f"baselines/*/*/{ONE}.json")
+    text = file.read_text(encoding="utf-8")
+    anchor = json.loads(text)["anchor"]["commit"]
+    # Where its commit is not here, stored sessions leave it open, and pairs with the last pass it
+    file.write_text(text.replace(anchor, "1" * 40), encoding="utf-8")
+    _, outcomes = crept.outcomes(*THREE)
+    assert outcomes[ONE]["judgement"]["verdict"] == "passed"
+    assert outcomes[ONE]["confirmation"]["stored"]["verdict"] == "inconclusive"
+    assert outcomes[ONE]["confirmation"]["anchor"] is False
+    assert outcomes[ONE]["confirmation"]["commit"] == git(crept, "rev-parse", "HEAD~1")
+    file.write_text(text, encoding="utf-8")
+    result, outcomes = crept.outcomes(*THREE)
+    outcome = outcomes[ONE]
+    assert result.ret == 1, result.stdout.str()
+    assert outcome["judgement"]["verdict"] == "regressed"
+    assert outcome["judgement"]["change"] == pytest.approx(-0.048, abs=0.01)
+    assert f"side by side with the anchor {anchor[:7]}" in outcome["judgement"]["reason"]
+    confirmation = outcome["confirmation"]
+    assert confirmation["stored"]["verdict"] != "regressed"
+    assert (confirmation["anchor"], confirmation["commit"]) == (True, anchor)
+    assert confirmation["against"]["commit"] == anchor
+    accepted = ["baselines", "accept", str(crept.path / crept.results), "--anchor"]
+    where = f"--baselines={crept.path / 'baselines'}"
+    assert main([*accepted, where, "--reason=it does more"]) == 0
+    [stored] = crept.baselines().values()
+    assert stored["anchor"]["commit"] == git(crept, "rev-parse", "HEAD")
+    commit(crept, 0.01055)
+    result, outcomes = crept.outcomes(*THREE)
+    assert result.ret == 0, result.stdout.str()
+    assert outcomes[ONE]["judgement"]["verdict"] == "passed"
+    assert outcomes[ONE]["confirmation"]["anchor"] is False
