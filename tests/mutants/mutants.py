@@ -135,7 +135,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "passed is what was not refuted",
-        "    if found.certified(rule.alpha * spent.certify) > -margin(tolerance, sign):",
+        "    if found.certified(certify_alpha(rule, spent)) > -margin(tolerance, sign):",
         "    if found.shift > -margin(tolerance, sign):",
         "tests/unit/judge",
     ),
@@ -153,9 +153,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a changed machine is called a regression",
-        "        return shifts, shifts[0].explains(change, tolerance)",
-        "        return shifts, False",
+        "        return shifts[0], shifts[0].explains(change, tolerance)",
+        "        return shifts[0], False",
         "tests/unit/judge/test_judge_canary.py",
+    ),
+    Mutant(
+        "a creep is compared with the last step of it alone",
+        "    return tuple(session for session in (anchor, last) if session is not None)",
+        "    return () if last is None else (last,)",
+        "tests/unit/judge/test_creep.py",
     ),
     # logs
     Mutant(
