@@ -138,7 +138,7 @@ def _arm(text: str, what: str) -> Arm:
 
 
 def _sentence(outcome: Outcome, now: Arm) -> str:
-    reason = outcome.judgement.reason
+    reason = "\n".join([outcome.judgement.reason, *outcome.judgement.details])
     return f"{now.name}: {reason}" if outcome.measurement is not None else reason
 
 

@@ -350,6 +350,7 @@ def _with_throughput(judgement: dict[str, Any]) -> dict[str, Any]:
     rate = dict(judgement)
     own = {key: rate.pop(key) for key in ("verdict", "reason", "metrics")}
     own["known"] = rate.pop("known", None)
+    own["details"] = rate.pop("details", [])
     rate.pop("by_readings", None)  # of former versions
     if "refused" not in rate:  # a file of before
         is_shown = rate.get("change") is not None

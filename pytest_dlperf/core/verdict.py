@@ -252,8 +252,11 @@ class Judgement:
     """The verdict on a case with its sentence, and the comparison of each gated metric."""
 
     verdict: Verdict
-    #: One sentence: why, by how much, what to do next.
+    #: The first line says what happened, by how much, and what to do next; further ones are
+    #: remarks, such as what was not stored.
     reason: str
+    #: What is to be read on demand: spreads, what was left out, what more runs would do.
+    details: tuple[str, ...] = ()
     throughput: Comparison = field(default_factory=Comparison)
     #: Other gated metrics, where they were measured before and now: ``speedup``, ``peak_memory``
     #: and ``anchor`` against stored sessions; ``whole_window``, ``peak_memory`` and

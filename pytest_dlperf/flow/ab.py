@@ -32,6 +32,7 @@ from pytest_dlperf.flow.lock_step import (
 )
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
 from pytest_dlperf.flow.runner import Runner
+from pytest_dlperf.judge.brief import in_brief
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.launch.arms.alike import with_path_as_long
 
@@ -132,9 +133,11 @@ class _Pairs:
         """Launch pairs until they decide."""
         budget = self._runners[NOW].bench.policy.budget_text
         measured = until_decided(self._case, self._rule, budget, self._look, in_pairs=True)
+        judgement = in_brief(measured.judgement, than=self._arms[BEFORE].words)
+        measured = replace(measured, judgement=judgement)
         is_slowed = measured.measurement is not None and measured.measurement.inject
         if not is_slowed and (words := self._trees.null(*self._first_facts())):
-            reason = f"{measured.judgement.reason}; {words}"
+            reason = f"{measured.judgement.reason}\n{words}"
             measured = replace(measured, judgement=replace(measured.judgement, reason=reason))
         return measured
 

@@ -164,7 +164,7 @@ def explained(judgement: Judgement, explanation: Explanation) -> Judgement:
     if not explanation.sentence:
         return judgement
     first, newline, rest = judgement.reason.partition("\n")
-    return replace(judgement, reason=f"{first}; {explanation.sentence}{newline}{rest}")
+    return replace(judgement, reason=f"{first}\n{explanation.sentence}{newline}{rest}")
 
 
 def _cannot(case: Case, runner: Runner, judged: Judged, *, launches: int) -> str:

@@ -34,6 +34,7 @@ from pytest_dlperf.flow.explain import (
 )
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
 from pytest_dlperf.flow.runner import Runner
+from pytest_dlperf.judge.brief import in_brief
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.gates import apart_from_speed
@@ -313,7 +314,14 @@ def measure_and_judge(case: Case, runner: Runner, baseline: Baseline | None) -> 
             or runner.bench.hosts.node_part(case) is not None,
         )
 
-    return until_decided(case, rule, budget, look)
+    measured = until_decided(case, rule, budget, look)
+    return replace(measured, judgement=_in_brief(measured.judgement, case, baseline))
+
+
+def _in_brief(judged: Judgement, case: Case, baseline: Baseline | None) -> Judgement:
+    is_measured = baseline is None or baseline.source.kind == "measured"
+    than = "stored" if is_measured else "the published number"
+    return in_brief(judged, than=than, protocol=case.protocol)
 
 
 def runs_of_parent(runner: Runner, parent: Case, wanted: int) -> list[MeasuredRun]:
@@ -346,6 +354,7 @@ def judge_again(outcome: Outcome, baseline: Baseline | None, rule: Rule) -> Judg
     if outcome.measurement is None or (found is not None and _still_decides(found, baseline)):
         return outcome.judgement
     judgement = judge(outcome.case, outcome.measurement, baseline, rule)
+    judgement = _in_brief(judgement, outcome.case, baseline)
     today, fixed = date.fromisoformat(outcome.time[:10]), _fixed(outcome.case, outcome)
     return with_known(judgement, outcome.case.known, today, fixed)
 

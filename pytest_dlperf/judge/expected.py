@@ -12,6 +12,7 @@ from pytest_dlperf.core.metric import TAKEN
 from pytest_dlperf.core.metrics import words_of
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, KnownState, Verdict
 from pytest_dlperf.judge import sentences
+from pytest_dlperf.judge.brief import worse
 
 
 def with_known(
@@ -30,7 +31,7 @@ def with_known(
     state, words = _state_and_reason(judgement, known, today, fixed)
     if not words:
         return judgement
-    return replace(judgement, known=state, reason=f"{words}; {judgement.reason}")
+    return replace(judgement, known=state, reason=f"{words}\n{judgement.reason}")
 
 
 def _state_and_reason(
@@ -75,11 +76,11 @@ def _unexplained(judgement: Judgement, known: Known, fixed: Collection[str]) -> 
     }
     reasons = []
     if anchor := regressed.get("anchor"):
-        reasons.append(sentences.drifted(anchor))  # no session with the slowdown is stored
+        reasons.append(worse("anchor", anchor))  # no session with the slowdown is stored
     if memory := regressed.get("peak_memory"):
-        reasons.append(sentences.memory(memory))
+        reasons.append(worse("peak_memory", memory))
     if (speedup := regressed.get("speedup")) and _best(speedup) < known.change:
-        reasons.append(sentences.speedup(speedup))
+        reasons.append(worse("speedup", speedup))
     longer = 1 / (1 + known.change) - 1
     for name in sorted(set(regressed) - TAKEN):
         found = regressed[name]

@@ -61,7 +61,10 @@ def judge_interleaved(
         return gates.with_certain(_with_memory(unknown, others), case, now, asked)
     unsteady = _message((now, before), refusals.UNSTEADY)
     if unsteady and not pairs.slower_by_all((found, window)):
-        reason = f"{unsteady}; look at the records of the runs, and measure again"
+        first = (
+            "runs of its pairs vary or drift too much; look at their records, and measure again"
+        )
+        reason = f"{first}\n{unsteady}"
         unknown = _with_memory(_not_judged(Verdict.UNSTEADY, reason, now, found), others)
         return gates.with_certain(unknown, case, now, asked)
     found = replace(found, runs_needed=_needed(found, window))
@@ -129,8 +132,8 @@ def _differences(now: Measurement, before: Measurement, varied: Collection[str])
     if not found:
         return ""
     return (
-        f"the arms were not measured under the same conditions ({', '.join(found)}: this arm's, "
-        "then the other's), so they did not do the same work; compare arms that do"
+        "the arms were not measured under the same conditions; compare arms that do the same work"
+        f"\n{', '.join(found)}: this arm's, then the other's"
     )
 
 
@@ -150,7 +153,8 @@ def _message(measured: Sequence[Measurement], codes: Collection[str]) -> str:
 
 def _disturbed(now: Measurement, before: Measurement) -> str:
     message = _message((now, before), refusals.DISTURBED)
-    return message and f"{message}; measure again when the machine is quiet"
+    first = "others disturbed its pairs; measure again when the machine is quiet"
+    return message and f"{first}\n{message}"
 
 
 def _first(refusal: Callable[[Measurement], str], *measured: Measurement) -> str:

@@ -35,33 +35,39 @@ def disturbed(measurement: Measurement) -> str:
     """Return why the measurement stayed disturbed, or nothing."""
     message = _messages(measurement, DISTURBED)
     again = f"measure again when the machine is quiet, or {sentences.SIDE_BY_SIDE}"
-    return message and f"{message}; {again}"
+    first = "others disturbed its runs; measure again when the machine is quiet"
+    return message and f"{first}\n{message}; {again}"
 
 
 def unchecked(measurement: Measurement) -> str:
     """Return which part of the declared work could not be checked, or nothing."""
     message = _messages(measurement, UNCHECKED)
-    return message and f"nothing shows that this is the work that the case names: {message}"
+    return message and f"nothing shows that this is the work that the case names\n{message}"
 
 
 def differs(measurement: Measurement, baseline: Baseline) -> str:
     """Return how the conditions differ from those of the baseline, or nothing."""
+    fields: list[str] = []
     if not same_unit(measurement.unit, baseline.unit):
-        fields = f"unit: {measurement.unit}, was {baseline.unit}"
+        fields = [f"unit: {measurement.unit}, was {baseline.unit}"]
     elif baseline.conditions is not None:
-        fields = ", ".join(measurement.conditions.differences(baseline.conditions))
-    else:
-        fields = ""
-    return fields and (
-        f"the conditions are not those of the baseline ({fields}); restore them, or, if they "
-        f"changed on purpose, {sentences.ACCEPT_LEVEL}"
+        fields = list(measurement.conditions.differences(baseline.conditions))
+    if not fields:
+        return ""
+    name = fields[0].partition(":")[0] + (
+        f" and {len(fields) - 1} more" if len(fields) > 1 else ""
+    )
+    return (
+        f"its conditions are not the stored ones ({name}); restore them, or accept them: "
+        f"{sentences.ACCEPT}\nthe conditions are not those of the baseline ({', '.join(fields)})"
     )
 
 
 def unsteady(case: Case, measurement: Measurement, rule: Rule) -> str:
     """Return why the measurement itself cannot be trusted, or nothing."""
     message = _messages(measurement, UNSTEADY) or _implausible(case, measurement, rule)
-    return message and f"{message}; look at the records of the runs, and measure again"
+    first = "its runs cannot be trusted; look at their records, and measure again"
+    return message and f"{first}\n{message}"
 
 
 def without_drift_of_machine(measurement: Measurement) -> Measurement:
@@ -88,8 +94,9 @@ def machine_moved(shift: canary.Shift) -> str:
     change = sentences.change(math.expm1(shift.size))
     what = f"node {shift.node}" if shift.node else "the machine"
     return (
-        f"{what} itself is {change} than with the baseline (canary {shift.name}), so the case "
-        f"cannot be compared with it; {sentences.SIDE_BY_SIDE}, or {sentences.AS_BEFORE}"
+        f"{what} itself is {change} than with the baseline; {sentences.AS_BEFORE}\n"
+        f"canary {shift.name}: the case cannot be compared with the baseline; "
+        f"{sentences.SIDE_BY_SIDE}"
     )
 
 
@@ -136,19 +143,17 @@ def cut_short(judgement: Judgement, budget: str, *, looked: bool) -> Judgement:
     ``inconclusive``, unless a count is worse, which one run shows. ``budget`` is its length, in
     words.
     """
+    spent = f"the budget of {budget} is spent"
     if judgement.verdict is Verdict.INCONCLUSIVE:
-        return replace(judgement, reason=f"{judgement.reason}; the budget of {budget} is spent")
+        return replace(judgement, reason=f"{judgement.reason}\n{spent}")
     if judgement.verdict is not Verdict.REGRESSED:
         return judgement
+    words = f"the budget of {budget} was spent before fresh runs confirmed it"
     if looked:
-        words = f"the budget of {budget} was spent before fresh runs confirmed it"
-        return replace(judgement, reason=f"{judgement.reason}; {words}")
+        return replace(judgement, reason=f"{judgement.reason}\n{words}")
     if any(_is_worse_count(found) for found in judgement.metrics.values()):
-        return replace(judgement, reason=f"{judgement.reason}; the budget of {budget} is spent")
-    reason = (
-        f"it looks slow, but the budget of {budget} was spent before fresh runs confirmed it; run "
-        f"it again, it runs first next time ({judgement.reason})"
-    )
+        return replace(judgement, reason=f"{judgement.reason}\n{spent}")
+    reason = f"{judgement.reason}\n{words}; run it again, it runs first next time"
     return replace(
         judgement,
         verdict=Verdict.INCONCLUSIVE,

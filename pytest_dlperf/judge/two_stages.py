@@ -17,6 +17,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import refusals, sentences
+from pytest_dlperf.judge.brief import ACCEPT_IT, ends, than_before, what_is_worse, with_remedy
 from pytest_dlperf.judge.comparisons import given_tolerance
 from pytest_dlperf.judge.creep import is_suspected
 from pytest_dlperf.judge.screen import looked
@@ -129,13 +130,16 @@ def decided_by_pairs(
     and ``measured_by`` what would measure that. Pairs answer for the code alone: where they find
     it no slower and the environment is another one, the stored sessions still judge that.
     """
+    details = (*_lines(pairs), *_lines(stored))
     if pairs.verdict in GOOD and environment and stored.verdict not in GOOD:
-        remedy = f"{measured_by} measures that" if measured_by else sentences.ACCEPT_LEVEL
-        words = f"{_than_stored(stored.throughput)}; {_of_code(pairs)}; {_some(environment)}"
-        return replace(stored, reason=f"{words}: {remedy}\n{stored.reason}\n{pairs.reason}")
-    both = f"{_than_stored(stored.throughput)}; side by side with {against} {_beside(pairs)}"
-    reason = f"{both}: {_conclusion(pairs, stored)}\n{pairs.reason}\n{stored.reason}"
-    return replace(pairs, reason=reason)
+        remedy = f"{measured_by} measures that" if measured_by else ACCEPT_IT
+        first = with_remedy(f"{_of_both(stored, pairs)}; {_some(environment)}", remedy)
+        return replace(stored, reason=first, details=details)
+    first = f"{_stored(stored)}; side by side with {against} {_beside(stored, pairs)}: "
+    first += _conclusion(pairs, stored)
+    if pairs.verdict is Verdict.REGRESSED:
+        first = with_remedy(first, f"find what changed, or {ACCEPT_IT}")
+    return replace(pairs, reason=_with_remarks(first, pairs), details=details)
 
 
 def decided_by_packages(
@@ -153,17 +157,15 @@ def decided_by_packages(
     says which differ, and ``undo`` what installs those of before; ``environment`` is what else
     changed, in words. Where the packages are no slower either, the stored sessions judge the rest.
     """
-    seen = f"{_than_stored(stored.throughput)}; {_of_code(code)}; {changed}: side by side"
-    seen += f" {_change_of(packages)}"
-    reasons = f"{packages.reason}\n{code.reason}\n{stored.reason}"
+    seen = f"{_of_both(stored, code)}; {changed}: {_change_of(packages)}"
+    details = (*_lines(packages), *_lines(code), *_lines(stored))
     if packages.verdict in GOOD and environment:
-        return replace(
-            stored, reason=f"{seen}; {_some(environment)}: {sentences.ACCEPT_LEVEL}\n{reasons}"
-        )
-    conclusion = _conclusion(packages, stored)
+        reason = f"{seen}\n{_some(environment)}; {ACCEPT_IT}"
+        return replace(stored, reason=reason, details=details)
+    first = f"{seen}: {packages.verdict}"
     if packages.verdict is Verdict.REGRESSED:
-        conclusion = f"regressed; {undo}, or {sentences.ACCEPT_LEVEL}"
-    return replace(packages, reason=f"{seen}: {conclusion}\n{reasons}")
+        first = with_remedy(first, f"{undo}, or {ACCEPT_IT}")
+    return replace(packages, reason=_with_remarks(first, packages), details=details)
 
 
 def with_same_code(stored: Judgement, *, against: str) -> Judgement:
@@ -171,48 +173,67 @@ def with_same_code(stored: Judgement, *, against: str) -> Judgement:
 
     Nothing that could be slower was changed, so that it is never red.
     """
-    reason = f"{_than_stored(stored.throughput)}, with the code and packages of {against}"
-    if stored.verdict not in GOOD:
-        reason += (
-            ": the machine or its settings did it; store a session as it is now with "
-            "--update-baselines"
-        )
+    first = f"{_stored(stored)} with the code and packages of {against}"
+    change = stored.throughput.change
+    if stored.verdict not in GOOD and change is not None and change < 0:
+        first += ": the machine or its settings did it; store a session with --update-baselines"
     return replace(
         stored,
         verdict=Verdict.PASSED,
-        reason=f"{reason}\n{stored.reason}",
+        reason=first,
+        details=_lines(stored),
         throughput=stored.throughput.as_refused(Verdict.PASSED),
         metrics={},
     )
 
 
 def without_pairs(stored: Judgement, why: str) -> Judgement:
-    """Return the verdict by stored sessions alone, which says why no pair was possible."""
-    return replace(stored, reason=f"{stored.reason}\nno pairs: {why}")
+    """Return the verdict by stored sessions alone, which says why no pair was possible.
+
+    Of a good one that is a detail.
+    """
+    words = f"no pairs: {why}"
+    if stored.verdict in GOOD:
+        return replace(stored, details=(words, *stored.details))
+    return replace(stored, reason=f"{stored.reason}\n{words}")
 
 
-def _than_stored(found: Comparison) -> str:
-    if found.change is None:
-        return "not compared with stored sessions"
-    return f"{sentences.change(found.change)} than stored".replace(
-        "unchanged than stored", "as fast as stored"
-    )
+def _lines(judged: Judgement) -> tuple[str, ...]:
+    """Return what else is said of one stage: its first line is in that of both."""
+    first, *remarks = judged.reason.split("\n")
+    return (*(() if judged.details else (first,)), *remarks, *judged.details)
 
 
-def _beside(pairs: Judgement) -> str:
+def _with_remarks(first: str, pairs: Judgement) -> str:
+    """Return a first line with the remarks of pairs, as that a budget cut them short."""
+    return "\n".join([first, *pairs.reason.split("\n")[1:]])
+
+
+def _stored(stored: Judgement) -> str:
+    return than_before(stored.throughput, "stored")
+
+
+def _beside(stored: Judgement, pairs: Judgement) -> str:
+    """Return what pairs saw: of what got worse in the same way as it was seen, no more words."""
     found = pairs.throughput
-    if found.change is None or found.interval is None:
+    if pairs.verdict is Verdict.REGRESSED and found.verdict is not Verdict.REGRESSED:
+        return what_is_worse(pairs, Verdict.REGRESSED) or "worse"
+    if found.change is None:
         return "not compared"
-    low, high = (sentences.signed(end) for end in found.interval)
-    return f"{sentences.change(found.change)} ({low} to {high})"
+    words = sentences.change(found.change)
+    is_plain = pairs.verdict is Verdict.REGRESSED or (stored.throughput.change or 0.0) < 0
+    if words.endswith("slower") and is_plain:
+        words = words.removesuffix(" slower")
+    return words if found.interval is None else f"{words} {ends(found)}"
 
 
-def _of_code(pairs: Judgement) -> str:
-    """Return that the code is not the cause, with what pairs of it showed."""
-    found = pairs.throughput.change
+def _of_both(stored: Judgement, code: Judgement) -> str:
+    """Return that the code is not the cause of a slowdown, with what pairs of it showed."""
+    found = code.throughput.change
     if found is None:
-        return "the code is the same"
-    return f"the code is not the cause (side by side {sentences.signed(found)})"
+        return f"{_stored(stored)}; the code is the same"
+    beside = f"side by side {sentences.signed(found)}"
+    return f"{_stored(stored)}; the code is not the cause ({beside})"
 
 
 def _change_of(pairs: Judgement) -> str:
@@ -221,14 +242,12 @@ def _change_of(pairs: Judgement) -> str:
 
 
 def _some(environment: Sequence[str]) -> str:
-    """Return the first two of what changed; the results have all."""
-    more = f" and {len(environment) - 2} more" if len(environment) > 2 else ""
-    return ", ".join(environment[:2]) + more
+    """Return the first of what changed; the results have all."""
+    more = f" and {len(environment) - 1} more" if len(environment) > 1 else ""
+    return environment[0] + more
 
 
 def _conclusion(pairs: Judgement, stored: Judgement) -> str:
-    if pairs.verdict is Verdict.REGRESSED:
-        return f"regressed; find what changed, or {sentences.ACCEPT_LEVEL}"
-    if pairs.verdict in GOOD and stored.verdict not in {Verdict.PASSED, pairs.verdict}:
-        return f"{pairs.verdict}; the machine or its settings did the rest"
+    if pairs.verdict in GOOD and stored.throughput.verdict is Verdict.REGRESSED:
+        return f"{pairs.verdict}; the machine did the rest"
     return f"{pairs.verdict}"

@@ -182,7 +182,7 @@ def render(
     lines = table(shown, width, verbose=verbose) if shown else []
     if len(shown) < len(outcomes):
         lines.append(Line(_left_out(outcomes, shown)))
-    lines += _sentences(shown, _of(_NAMED, verbose=verbose), told)
+    lines += _sentences(shown, _of(_NAMED, verbose=verbose), told, verbose=verbose)
     lines += [Line(text) for text in explanation.terminal_lines(shown, verbose=verbose)]
     most = _of(_LISTED, verbose=verbose)
     notes = [
@@ -289,26 +289,37 @@ def _problems(outcome: Outcome) -> Sequence[Problem]:
 _TOLD: Final = "as its failure above says"
 
 
-def _sentences(outcomes: Sequence[Outcome], most: int | None, told: Collection[str]) -> list[Line]:
+def _details(outcome: Outcome) -> list[str]:
+    return [one_line(detail) for detail in outcome.judgement.details]
+
+
+def _sentences(
+    outcomes: Sequence[Outcome], most: int | None, told: Collection[str], *, verbose: bool
+) -> list[Line]:
     lines = []
-    for (verdict, reason), alike in by_sentence(outcomes).items():
+    for (verdict, reason), alike in by_sentence(outcomes, verbose=verbose).items():
         lines += [Line(""), *(Line(f"{outcome.case.id}: {verdict}") for outcome in alike[:most])]
         lines += _more(alike, most)
         is_told = verdict in NOT_JUDGED and all(outcome.case.id in told for outcome in alike)
         text = _TOLD if is_told else printable(reason)
         lines += [Line(f"  {line}") for line in text.splitlines()]
+        if verbose:
+            lines += [Line(f"    {line}") for outcome in alike for line in _details(outcome)]
         failed = [outcome for outcome in alike if outcome.failed and outcome.command]
         lines += [Line(f"  reproduce: {outcome.command}") for outcome in failed[:most]]
     return lines
 
 
-def by_sentence(outcomes: Sequence[Outcome]) -> dict[tuple[Verdict, str], list[Outcome]]:
-    """Return what is to be explained, cases of one sentence together."""
+def by_sentence(
+    outcomes: Sequence[Outcome], *, verbose: bool = False
+) -> dict[tuple[Verdict, str], list[Outcome]]:
+    """Return what is to be explained, cases of one sentence together; ``verbose``: of all."""
     found: dict[tuple[Verdict, str], list[Outcome]] = {}
     for outcome in outcomes:
         judgement = outcome.judgement
         # A further line is something beside the verdict, such as what was not stored
         tells_more = outcome.failed or outcome.update or "\n" in judgement.reason
+        tells_more = tells_more or (verbose and bool(judgement.details))
         if judgement.verdict is not Verdict.PASSED or tells_more:
             key = judgement.verdict, judgement.reason
             found.setdefault(key, []).append(outcome)

@@ -20,7 +20,7 @@ def test_a_commit_that_changes_nothing_slow_passes_and_a_merge_base_is_found(rep
     assert result.ret == 0, result.stdout.str()
     assert outcomes[ONE]["judgement"]["verdict"] == "passed"
     assert outcomes[ONE]["against"]["commit"] == git(repository, "rev-parse", "main")
-    assert "in 3 pairs of runs" in outcomes[ONE]["judgement"]["reason"]
+    assert "in 3 pairs of runs" in outcomes[ONE]["judgement"]["details"][0]
 
 
 def test_head_on_a_clean_tree_is_a_null_and_says_so(repository: Suite):
@@ -38,9 +38,9 @@ def test_head_is_a_null_unless_the_case_imports_what_git_does_not_track(
     _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD", WIDE)
     judgement = outcomes[ONE]["judgement"]
     assert judgement["verdict"] == "passed"
-    is_null = "; both arms are the same: this was a null" in judgement["reason"]
+    is_null = "\nboth arms are the same: this was a null" in judgement["reason"]
     assert is_null is ("made.py" not in imports)
-    is_told = "; not a null: made.py, which git does not track and this case imports"
+    is_told = "\nnot a null: made.py, which git does not track and this case imports"
     assert (is_told in judgement["reason"]) is not is_null
 
 

@@ -69,7 +69,7 @@ def test_settings_of_the_environment(checkout: Checkout):
     done = checkout.compare("--a=FAKE_STEP_S=0.01", "--b=FAKE_STEP_S=0.02", "--suite=net")
     assert done.returncode == 1
     assert done.stdout.startswith(
-        "regressed: FAKE_STEP_S=0.02: 50.0 % slower than FAKE_STEP_S=0.01 ("
+        "regressed: FAKE_STEP_S=0.02: 50.0 % slower than FAKE_STEP_S=0.01; find what changed"
     )
     assert "90 % interval" in done.stdout
     assert "in 5 pairs of runs" in done.stdout

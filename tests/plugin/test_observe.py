@@ -24,7 +24,7 @@ def test_a_slowdown_is_shown_as_one_and_fails_nothing(suite: Suite):
     result.stdout.fnmatch_lines(
         [
             "dlperf: mode observe: nothing fails but errors",
-            "*slower than the one stored session*",
+            "*slower than stored; find what changed*",
             "*1 case: 1 regressed*",
             "mode observe: only errors fail; gate mode would have failed 1 of 1 test",
             "*1 regressed*in*",

@@ -41,7 +41,7 @@ def test_a_slower_head_is_found_and_its_arms_are_recorded(repository: Suite):
     assert len(runs) == len(others) == 5
     assert against["measurement"]["throughput"] > outcome["measurement"]["throughput"]
     assert against["order"] == ["both"] * 5
-    assert "in 5 pairs of runs in lock-step" in judgement["reason"]
+    assert "in 5 pairs of runs in lock-step" in judgement["details"][0]
     turns = [run["turns"] for run in (*runs, *others)]
     # The window of a second was made five seconds long, in turns of 0.15 s
     protocol = outcome["case"]["protocol"]
@@ -89,7 +89,7 @@ def test_launches_alternate_where_the_user_asks_for_it(repository: Suite):
     order = outcome["against"]["order"]
     assert len(order) == 5
     assert {order[0], order[1]} == {"now", "before"}
-    assert "lock-step" not in outcome["judgement"]["reason"]
+    assert "lock-step" not in outcome["judgement"]["details"][0]
     [note] = [p for p in outcome["measurement"]["problems"] if p["code"] == "alternating"]
     assert note["message"] == "launches alternate: as --dlperf-pairs asks for it"
     assert all(run["turns"] == [] for run in outcome["measurement"]["runs"])

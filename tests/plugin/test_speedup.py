@@ -55,7 +55,7 @@ def test_a_speedup_that_was_stored_and_is_lost_is_said(suite: Suite):
     _, outcomes = suite.outcomes()
     judgement = outcomes[TWO]["judgement"]
     assert judgement["verdict"] == "passed"
-    assert "its speedup is not judged, as it could not be measured" in judgement["reason"]
+    assert "its speedup is not judged, as it could not be measured" in judgement["details"][0]
     assert "speedup" not in judgement["metrics"]
 
 
@@ -96,7 +96,7 @@ def test_a_speedup_over_another_layout_is_not_compared(suite: Suite):
     assert "speedup" not in judgement["metrics"]
     assert (
         "its speedup over 1n2c is not judged, as the stored one is over one device"
-        in judgement["reason"]
+        in judgement["details"][0]
     )
 
 

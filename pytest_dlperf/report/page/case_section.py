@@ -133,6 +133,7 @@ def case_section(
         # Within it: a browser without scripts opens what is around a link's target
         f'<div class="target" id="{link}"></div>',
         sentence(outcome.judgement.reason),
+        *(paragraph(one, kind="quiet") for one in outcome.judgement.details),
         command_of([outcome]) if outcome.failed else Html(""),
         *(paragraph(f"note: {one}", kind="quiet") for one in _problems(outcome)),
         *(paragraph(f"note: pairs: {one}", kind="quiet") for one in _problems(pairs)),

@@ -76,5 +76,5 @@ def test_the_last_look_is_the_last_also_where_the_verdict_is_open():
 
 def test_a_case_that_is_cut_short_says_that_the_budget_is_spent():
     seen, look = looks((OPEN, {}), (OPEN, {"is_cut_short": True}))
-    assert decided(look).reason == "look 2; the budget of 1 min is spent"
+    assert decided(look).reason == "look 2\nthe budget of 1 min is spent"
     assert len(seen) == 2

@@ -35,7 +35,7 @@ def test_what_is_slower_at_a_look_stays_regressed_and_says_that_nothing_confirme
     judged = Judgement(verdict=Verdict.REGRESSED, reason="40 % slower")
     found = cut_short(judged, "45 min", looked=True)
     assert found.verdict is Verdict.REGRESSED
-    assert found.reason.startswith("40 % slower; the budget of 45 min was spent before")
+    assert found.reason.startswith("40 % slower\nthe budget of 45 min was spent before")
 
 
 def test_what_was_never_measured_is_open() -> None:

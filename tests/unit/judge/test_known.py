@@ -105,7 +105,7 @@ def test_what_another_metric_did_is_not_known(
     found = with_known(judged, KNOWN, BEFORE)
     assert (found.verdict, found.known) == (Verdict.REGRESSED, state)
     assert found.reason.startswith("#123 (4.0 % slower) is ")
-    assert found.reason.endswith("; peak memory grew by 50 %")
+    assert found.reason.endswith("\npeak memory grew by 50 %")
 
 
 def test_a_case_without_one_is_left_alone() -> None:

@@ -1,0 +1,164 @@
+"""The first line of every verdict: in 25 words what happened, how much, and what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from pytest_dlperf.core.protocol import PROTOCOLS
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
+from pytest_dlperf.judge import judge
+from pytest_dlperf.judge.brief import WORDS, in_brief
+from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.two_stages import (
+    decided_by_packages,
+    decided_by_pairs,
+    with_same_code,
+    without_pairs,
+)
+from tests.helpers.judge_builders import CONDITIONS, around, baseline, case, measurement, session
+
+PROTOCOL = PROTOCOLS["default"]
+ARM = "1a2b3c4"
+METRICS = ("anchor", "peak_memory", "speedup", "whole_window", "cpu_seconds", "time_to_first_step")
+ENVIRONMENT = ("torch 2.12.1+cu130 became 2.13.0+cu130", "driver 580.65.06 became 590.1", "a", "b")
+
+
+def rate(verdict: Verdict, change: float = -0.1234) -> Comparison:
+    return Comparison(
+        now=100.0 * (1 + change), before=100.0, change=change,
+        interval=(change - 0.0512, change + 0.0345), sees=0.0543, tolerance=0.05, verdict=verdict,
+    )  # fmt: skip
+
+
+def judgements() -> Iterator[Judgement]:
+    """Yield a judgement of each verdict, by the rate and by each metric beside it."""
+    long = "so many words that nobody would read them in a summary " * 5
+    for verdict in (*GOOD, Verdict.REGRESSED, Verdict.INCONCLUSIVE):
+        for change in (-0.1234,) if verdict is Verdict.REGRESSED else (-0.1234, 0.0, 0.1234):
+            found = rate(verdict, change)
+            yield Judgement(verdict=verdict, reason=long, throughput=found)
+            needed = replace(found, runs_needed=1000)
+            yield Judgement(verdict=verdict, reason=long, throughput=needed)
+        for name in METRICS:
+            passed, metrics = rate(Verdict.PASSED), {name: rate(verdict, 0.1234)}
+            yield Judgement(verdict=verdict, reason=long, throughput=passed, metrics=metrics)
+
+
+def judged() -> Iterator[Judgement]:
+    """Yield what the judge says of measurements that cannot be compared, or are no steady ones."""
+    of, stored = case("1n2g"), baseline(*(session(around(level)) for level in (99, 100, 101)))
+    rule = Rule(tolerance=0.05)
+    for level in (60, 90, 97, 100, 120):
+        yield judge(of, measurement(around(level)), stored, rule)
+    other = replace(CONDITIONS, launcher="mpi", data="real", threads_per_rank=99)
+    yield judge(of, replace(measurement(around(90)), conditions=other), stored, rule)
+    yield judge(of, measurement(around(90)), None, rule)
+    for code in ("disturbed", "drift", "batch-unchecked"):
+        problem = Problem(code=code, message="a problem is told in many words " * 9)
+        found = replace(measurement(around(90)), problems=(problem,))
+        yield judge(of, found, stored, rule)
+        yield judge_interleaved(of, found, measurement(around(95)), rule)
+
+
+def first(judgement: Judgement) -> str:
+    return judgement.reason.partition("\n")[0]
+
+
+def short(judgement: Judgement) -> str:
+    line = first(judgement)
+    assert len(line.split()) <= WORDS, f"{len(line.split())} words: {line}"
+    return line
+
+
+def test_the_first_line_by_stored_sessions_and_of_an_ab():
+    for one in (*judgements(), *judged()):
+        told = in_brief(one, protocol=PROTOCOL)
+        line = short(told)
+        if told.verdict is Verdict.REGRESSED:
+            assert "find what changed, or " in told.reason
+            assert ("--anchor" in line) is (line != first(one) and "the anchor" in line)
+        if line != first(one):
+            # What the judge says is kept
+            assert first(one) in told.details or one.reason.startswith(line)
+        paired = short(in_brief(one, than="HEAD~1 (commit 1a2b3c4)"))
+        assert "accept it" not in paired or one.verdict is Verdict.INCOMPARABLE
+
+
+def test_the_first_line_of_both_stages_keeps_apart_what_each_saw():
+    all_ = [in_brief(one, protocol=PROTOCOL) for one in judgements()]
+    pairs = [in_brief(one, than=ARM) for one in judgements()]
+    for stored in all_[::3]:
+        short(with_same_code(stored, against=ARM))
+        short(without_pairs(stored, "why"))
+        for one in pairs:
+            for environment in ((), ENVIRONMENT):
+                both = decided_by_pairs(
+                    stored, one, against=ARM, environment=environment,
+                    measured_by="--dlperf-against='torch==2.12.1+cu130'",
+                )  # fmt: skip
+                line = short(both)
+                assert "stored" in line
+                assert not any("\n" in detail for detail in both.details)
+                if both.verdict is Verdict.REGRESSED and not environment:
+                    assert f"side by side with {ARM}" in line
+                    assert "accept it: --update-baselines" in both.reason
+            short(
+                decided_by_packages(
+                    stored,
+                    one,
+                    one,
+                    changed="torch 2.12.1 became 2.13.0",
+                    environment=ENVIRONMENT,
+                    undo="pip install torch==2.12.1",
+                )
+            )
+
+
+@pytest.mark.parametrize(
+    ("stored", "pairs", "line"),
+    [
+        (
+            rate(Verdict.REGRESSED, -0.068),
+            rate(Verdict.REGRESSED, -0.065),
+            "6.8 % slower than stored; side by side with 1a2b3c4 6.5 % (3.0 to 11.6 %): "
+            "regressed; find what changed, or accept it: --update-baselines --dlperf-reason=TEXT",
+        ),
+        (
+            rate(Verdict.REGRESSED, -0.068),
+            rate(Verdict.PASSED, 0.001),
+            "6.8 % slower than stored; side by side with 1a2b3c4 0.1 % faster (-5.0 to +3.6 %): "
+            "passed; the machine did the rest",
+        ),
+        (
+            rate(Verdict.INCONCLUSIVE, -0.02),
+            rate(Verdict.PASSED, -0.02),
+            "2.0 % slower than stored; side by side with 1a2b3c4 2.0 % (-7.1 to +1.5 %): passed",
+        ),
+    ],
+)
+def test_sessions_and_pairs_are_told_apart(stored: Comparison, pairs: Comparison, line: str):
+    sides = [
+        Judgement(verdict=one.verdict or Verdict.ERROR, reason="long", throughput=one)
+        for one in (stored, pairs)
+    ]
+    both = decided_by_pairs(*sides, against=ARM, environment=())
+    assert both.reason == line
+    assert both.details == ("long", "long")
+
+
+def test_what_the_machine_did_is_no_slowdown_of_the_code():
+    stored = Judgement(
+        verdict=Verdict.REGRESSED, reason="long", throughput=rate(Verdict.REGRESSED, -0.5)
+    )
+    assert with_same_code(stored, against=ARM).reason == (
+        "50.0 % slower than stored with the code and packages of 1a2b3c4: the machine or its "
+        "settings did it; store a session with --update-baselines"
+    )
+    fine = Judgement(verdict=Verdict.PASSED, reason="long", throughput=rate(Verdict.PASSED, 0.0))
+    assert with_same_code(fine, against=ARM).reason == (
+        "as fast as stored with the code and packages of 1a2b3c4"
+    )
