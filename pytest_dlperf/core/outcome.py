@@ -204,6 +204,8 @@ class PackagePairs:
     measurement: Measurement | None = None
     #: Why no pair was possible; empty where some were.
     impossible: str = ""
+    #: Pairs of the search among packages, whose runs are in the session's folder alone.
+    search_pairs: int = 0
     #: Those that make the case slower: several where they move together, only together do it, or
     #: ``undecided`` says why no single ones are known.
     slower: tuple[PackageChange, ...] = ()

@@ -228,7 +228,12 @@ def confirmed(
         both = with_same_code(judgement, against=against)
     elif code.verdict in GOOD and is_asked_for(bench, judgement, change):
         of_packages = ByPackages(
-            case=case, bench=bench, session=session, change=change, workload_folder=workload_folder
+            case=case,
+            bench=bench,
+            session=session,
+            change=change,
+            workload_folder=workload_folder,
+            pair_s=_pair_s(stored),
         )
         both, packages = of_packages.decide(judgement, code)
         confirmation = replace(confirmation, packages=packages)
@@ -247,10 +252,15 @@ def confirmed(
 
 
 def _has_time(bench: Bench, stored: Measured) -> bool:
-    """Return whether the budget has time for a pair, by the runs of the first stage."""
-    budget, measurement = bench.policy.budget, stored.measurement
-    assert measurement is not None
-    return budget is None or budget.allows(2 * max(run.elapsed_s for run in measurement.runs))
+    """Return whether the budget has time for a pair."""
+    budget = bench.policy.budget
+    return budget is None or budget.allows(_pair_s(stored))
+
+
+def _pair_s(stored: Measured) -> float:
+    """Return how long a pair may take, by the runs of the first stage."""
+    assert stored.measurement is not None
+    return 2 * max(run.elapsed_s for run in stored.measurement.runs)
 
 
 def _paired(case: Case, bench: Bench, workload_folder: str, *, with_anchor: bool) -> Measured:

@@ -70,6 +70,8 @@ class ByPackages:
     #: What else than the code changed since.
     change: EnvironmentChange
     workload_folder: str
+    #: How long a pair may take: none begins that would not end within the budget.
+    pair_s: float = 0.0
 
     def decide(self, stored: Judgement, code: Judgement) -> tuple[Judgement, PackagePairs]:
         """Return the verdict, and what the pairs showed; ``code`` is that of pairs of the code.
@@ -85,9 +87,9 @@ class ByPackages:
         except DlperfError as error:
             return self._without(stored, code, f"{error}")
         assert paired.against is not None
-        slower, undecided = self._exchanged, ""
+        slower, undecided, search_pairs = self._exchanged, "", 0
         if paired.judgement.of_speed is Verdict.REGRESSED:
-            slower, undecided = self._slower(paired.judgement)
+            slower, undecided, search_pairs = self._slower(paired.judgement)
         stay = tuple(one for one in self.change.packages if one not in self._exchanged)
         left = replace(self.change, packages=stay, framework=None)
         judgement = decided_by_packages(
@@ -104,6 +106,7 @@ class ByPackages:
             pairs=paired.judgement,
             against=paired.against,
             measurement=paired.measurement,
+            search_pairs=search_pairs,
             slower=slower if paired.judgement.verdict is Verdict.REGRESSED else (),
             undecided=undecided,
         )
@@ -150,8 +153,11 @@ class ByPackages:
     def _compare(
         self, packages: Collection[PackageChange], folder: str, bench: Bench | None = None
     ) -> Measured:
-        arm = _arm(packages)
-        pairs = (bench or self.bench).in_pairs(arm, folder)
+        budget = self.bench.policy.budget
+        if budget is not None and not budget.allows(self.pair_s):
+            raise BudgetSpentError(self.case.id)
+        pairs = (bench or self.bench).in_pairs(_arm(packages), folder)
+        self.bench.watcher.notice(self.case, f"pairs with {_arm(packages).name}")
         return compare_arms(self.case, pairs, workload_folder=self.workload_folder)
 
     def _check_packages(self, paired: Measured) -> None:
@@ -164,8 +170,8 @@ class ByPackages:
                     "something puts another folder before it on their path"
                 )
 
-    def _slower(self, judgement: Judgement) -> tuple[tuple[PackageChange, ...], str]:
-        """Return the packages that make the case slower, and why no single ones are known."""
+    def _slower(self, judgement: Judgement) -> tuple[tuple[PackageChange, ...], str, int]:
+        """Return what makes the case slower, why no single ones are known, and the pairs of it."""
         by_name = {one.name: one for one in self._exchanged}
         assert self.bench.arms is not None
         before = packages_in(Path(self.bench.arms.ready(_arm(self._exchanged)).overlay))
@@ -181,16 +187,18 @@ class ByPackages:
         policy = self.bench.policy
         rule = replace(policy.rule, tolerance=half, min_effect=half)
         bench = replace(self.bench, policy=replace(policy, rule=rule, explain=NEVER))
-        asked = 0
+        asked = pairs = 0
 
         def is_slower(some: Sequence[Group]) -> bool:
-            nonlocal asked
+            nonlocal asked, pairs
             names = [name for group in some for name in group]
             if len(names) == len(by_name):
                 return True
             asked += 1
             chosen = [by_name[name] for name in names]
             paired = self._compare(chosen, f"{_FOLDER}/{asked}", bench)
+            assert paired.measurement is not None
+            pairs += len(paired.measurement.runs) + len(paired.measurement.disturbed_runs)
             verdict = paired.judgement.of_speed
             if verdict not in {*GOOD, Verdict.REGRESSED}:
                 raise _UndecidedError(f"{words_of(chosen)}: {paired.judgement.reason}")
@@ -200,11 +208,11 @@ class ByPackages:
         try:
             found = search(groups, is_slower)
         except BudgetSpentError:
-            return self._exchanged, f"{why}: {self._spent}"
+            return self._exchanged, f"{why}: {self._spent}", pairs
         except DlperfError as error:
-            return self._exchanged, f"{why}: {error}"
+            return self._exchanged, f"{why}: {error}", pairs
         names = {name for group in found.groups for name in group}
-        return tuple(one for one in self._exchanged if one.name in names), ""
+        return tuple(one for one in self._exchanged if one.name in names), "", pairs
 
     @property
     def _spent(self) -> str:

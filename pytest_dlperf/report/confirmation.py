@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_dlperf.core.measurement import short_commit
+from pytest_dlperf.core.measurement import Measurement, short_commit
 from pytest_dlperf.core.outcome import Confirmation, Outcome
 from pytest_dlperf.report import figures
 
@@ -37,9 +37,16 @@ def of_stored(outcome: Outcome) -> Outcome:
 
 
 def of_pairs(outcome: Outcome) -> Outcome | None:
-    """Return the pairs of ``outcome`` as those of an A/B; None where none were run."""
-    found = outcome.confirmation
-    if found is None or found.pairs is None or found.measurement is None or not found.against:
+    """Return the pairs of ``outcome`` that decided as those of an A/B; None where none were run.
+
+    Those of packages follow those of the code, where these left it open.
+    """
+    second = outcome.confirmation
+    if second is None:
+        return None
+    packages = second.packages
+    found = second if packages is None or packages.pairs is None else packages
+    if found.pairs is None or found.measurement is None or not found.against:
         return None
     return replace(
         outcome,
@@ -52,17 +59,29 @@ def of_pairs(outcome: Outcome) -> Outcome | None:
 
 def fact(confirmation: Confirmation) -> str:
     """Return in a few words what was asked, and what it showed."""
-    of = short_commit(confirmation.commit)
-    if confirmation.pairs is not None and (count := pairs_of(confirmation)):
-        took = figures.span(confirmation.elapsed_s, confirmation.elapsed_s)
-        return f"{figures.counted(count, 'pair')} with {of}: {confirmation.pairs.verdict}, {took}"
-    if confirmation.same_code:
-        return f"the code is that of {of}"
-    return f"no pairs: {confirmation.impossible}"
+    of, packages = short_commit(confirmation.commit), confirmation.packages
+    if confirmation.pairs is not None and confirmation.measurement is not None:
+        words = f"{_pairs(confirmation.measurement)} with {of}: {confirmation.pairs.verdict}"
+    elif confirmation.same_code:
+        words = f"the code is that of {of}"
+    else:
+        words = f"no pairs: {confirmation.impossible}"
+    if packages is not None and packages.pairs is not None and packages.measurement is not None:
+        words += f", {_pairs(packages.measurement)} with its packages: {packages.pairs.verdict}"
+    elif packages is not None:
+        words += f", none with its packages: {packages.impossible}"
+    if pairs_of(confirmation):
+        words += f", {figures.span(confirmation.elapsed_s, confirmation.elapsed_s)}"
+    return words
+
+
+def _pairs(measurement: Measurement) -> str:
+    return figures.counted(len(measurement.runs) + len(measurement.disturbed_runs), "pair")
 
 
 def pairs_of(confirmation: Confirmation) -> int:
     """Return how many pairs of runs were launched."""
     packages = confirmation.packages
     measured = (confirmation.measurement, packages and packages.measurement)
-    return sum(len(one.runs) + len(one.disturbed_runs) for one in measured if one)
+    count = sum(len(one.runs) + len(one.disturbed_runs) for one in measured if one)
+    return count + (packages.search_pairs if packages else 0)

@@ -98,6 +98,7 @@ def test_the_package_that_is_slower_is_found_by_pairs(packages: Packages):
     assert found["pairs"]["verdict"] == "regressed"
     assert found["slower"] == [{"name": "pk-b", "before": "1.0", "now": "2.0"}]
     assert found["against"]["name"] == "pk-a==1.0 and 2 more"
+    assert found["search_pairs"] == 3 * 3, "three questions among three packages"
     assert confirmation["stored"]["verdict"] == "regressed"
     assert outcome_from_json(outcome).judged_throughput == pytest.approx(348, rel=0.01)
     assert confirmation["environment"] == ["pk-a 1.0 became 2.0 (and 2 more)"]

@@ -6,10 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
-from pytest_dlperf.judge.two_stages import of_a_stage, other_sides
+from pytest_dlperf.judge.two_stages import (
+    decided_by_packages,
+    decided_by_pairs,
+    of_a_stage,
+    other_sides,
+)
 from tests.helpers.judge_builders import around, baseline, case, measurement, published, session
 
 GPU = case("1n2g")
@@ -76,3 +81,67 @@ def test_each_stage_has_half_of_the_error_rate_of_a_certificate() -> None:
     paired = judge_interleaved(GPU, *arms, of_a_stage(Rule(tolerance=0.03)))
     assert paired.verdict is Verdict.INCONCLUSIVE
     assert paired.throughput.sees == alone.throughput.sees
+
+
+def said(verdict: Verdict, change: float | None = None) -> Judgement:
+    found = Comparison(change=change, interval=None if change is None else (change, change))
+    return Judgement(verdict=verdict, reason=f"details of {verdict}", throughput=found)
+
+
+STORED = said(Verdict.REGRESSED, -0.08)
+TORCH = "torch 2.12.1 became 2.13.0"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (said(Verdict.PASSED, 0.001), "the code is not the cause (side by side +0.1 %)"),
+        (said(Verdict.PASSED), "the code is the same"),
+    ],
+)
+def test_a_changed_environment_is_kept_apart_from_the_code(code: Judgement, words: str) -> None:
+    found = decided_by_pairs(
+        STORED, code, against="1a2b3c4", environment=(TORCH, "driver 550 became 560", "x", "y"),
+        measured_by="--dlperf-against='torch==2.12.1'",
+    )  # fmt: skip
+    assert (found.verdict, found.throughput) == (STORED.verdict, STORED.throughput)
+    first, *more = found.reason.splitlines()
+    assert first == (
+        f"8.0 % slower than stored; {words}; {TORCH}, driver 550 became 560 and 2 more: "
+        "--dlperf-against='torch==2.12.1' measures that"
+    )
+    assert more == [STORED.reason, code.reason]
+
+
+def by_packages(packages: Judgement, *environment: str) -> Judgement:
+    return decided_by_packages(
+        STORED, said(Verdict.PASSED, 0.001), packages, changed=TORCH, environment=environment,
+        undo="pip install torch==2.12.1",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("packages", "environment", "verdict", "words"),
+    [
+        (said(Verdict.REGRESSED, -0.076), (), Verdict.REGRESSED,
+         "7.6 % slower: regressed; pip install torch==2.12.1, or accept the new level"),
+        (said(Verdict.REGRESSED, -0.076), ("driver 550 became 560",), Verdict.REGRESSED,
+         "7.6 % slower: regressed; pip install"),
+        (said(Verdict.PASSED, 0.002), (), Verdict.PASSED,
+         "0.2 % faster: passed; the machine or its settings did the rest"),
+        (said(Verdict.PASSED, 0.002), ("driver 550 became 560",), STORED.verdict,
+         "0.2 % faster; driver 550 became 560: accept the new level"),
+        (said(Verdict.INCONCLUSIVE, -0.03), (), Verdict.INCONCLUSIVE,
+         "3.0 % slower: inconclusive"),
+    ],
+)  # fmt: skip
+def test_pairs_with_the_old_packages_decide_what_is_left(
+    packages: Judgement, environment: tuple[str, ...], verdict: Verdict, words: str
+) -> None:
+    found = by_packages(packages, *environment)
+    assert found.verdict is verdict
+    first = found.reason.partition("\n")[0]
+    assert first.startswith(
+        "8.0 % slower than stored; the code is not the cause (side by side +0.1 %); "
+        f"{TORCH}: side by side {words}"
+    )
