@@ -90,6 +90,7 @@ def said(verdict: Verdict, change: float | None = None) -> Judgement:
 
 STORED = said(Verdict.REGRESSED, -0.08)
 TORCH = "torch 2.12.1 became 2.13.0"
+DRIVER = "driver 550 became 560"
 
 
 @pytest.mark.parametrize(
@@ -101,47 +102,41 @@ TORCH = "torch 2.12.1 became 2.13.0"
 )
 def test_a_changed_environment_is_kept_apart_from_the_code(code: Judgement, words: str) -> None:
     found = decided_by_pairs(
-        STORED, code, against="1a2b3c4", environment=(TORCH, "driver 550 became 560", "x", "y"),
+        STORED, code, against="1a2b3c4", environment=(TORCH,),
         measured_by="--dlperf-against='torch==2.12.1'",
     )  # fmt: skip
     assert (found.verdict, found.throughput) == (STORED.verdict, STORED.throughput)
-    first, *more = found.reason.splitlines()
-    assert first == (
-        f"8.0 % slower than stored; {words}; {TORCH}, driver 550 became 560 and 2 more: "
-        "--dlperf-against='torch==2.12.1' measures that"
-    )
-    assert more == [STORED.reason, code.reason]
-
-
-def by_packages(packages: Judgement, *environment: str) -> Judgement:
-    return decided_by_packages(
-        STORED, said(Verdict.PASSED, 0.001), packages, changed=TORCH, environment=environment,
-        undo="pip install torch==2.12.1",
-    )  # fmt: skip
+    first = found.reason.partition("\n")[0]
+    assert first.startswith(f"8.0 % slower than stored; {words}; {TORCH}")
+    assert "--dlperf-against='torch==2.12.1' measures that" in found.reason
+    assert {STORED.reason, code.reason} <= {*found.details}
 
 
 @pytest.mark.parametrize(
     ("packages", "environment", "verdict", "words"),
     [
-        (said(Verdict.REGRESSED, -0.076), (), Verdict.REGRESSED,
-         "7.6 % slower: regressed; pip install torch==2.12.1, or accept the new level"),
-        (said(Verdict.REGRESSED, -0.076), ("driver 550 became 560",), Verdict.REGRESSED,
-         "7.6 % slower: regressed; pip install"),
-        (said(Verdict.PASSED, 0.002), (), Verdict.PASSED,
-         "0.2 % faster: passed; the machine or its settings did the rest"),
-        (said(Verdict.PASSED, 0.002), ("driver 550 became 560",), STORED.verdict,
-         "0.2 % faster; driver 550 became 560: accept the new level"),
-        (said(Verdict.INCONCLUSIVE, -0.03), (), Verdict.INCONCLUSIVE,
-         "3.0 % slower: inconclusive"),
+        (said(Verdict.REGRESSED, -0.076), (), Verdict.REGRESSED, "7.6 % slower: regressed"),
+        (said(Verdict.REGRESSED, -0.076), (DRIVER,), Verdict.REGRESSED, "7.6 % slower: regressed"),
+        (said(Verdict.PASSED, 0.002), (), Verdict.PASSED, "0.2 % faster: passed"),
+        (said(Verdict.PASSED, 0.002), (DRIVER,), STORED.verdict, f"0.2 % faster\n{DRIVER}; "),
+        (said(Verdict.INCONCLUSIVE, -0.03), (), Verdict.INCONCLUSIVE, "3.0 % slower: inconclu"),
     ],
-)  # fmt: skip
+)
 def test_pairs_with_the_old_packages_decide_what_is_left(
     packages: Judgement, environment: tuple[str, ...], verdict: Verdict, words: str
 ) -> None:
-    found = by_packages(packages, *environment)
+    code = said(Verdict.PASSED, 0.001)
+    found = decided_by_packages(
+        STORED, code, packages, changed=TORCH, environment=environment,
+        undo="pip install torch==2.12.1",
+    )  # fmt: skip
     assert found.verdict is verdict
-    first = found.reason.partition("\n")[0]
-    assert first.startswith(
+    is_of_stored = packages.verdict is Verdict.PASSED and bool(environment)
+    assert found.throughput == (STORED if is_of_stored else packages).throughput
+    assert found.reason.startswith(
         "8.0 % slower than stored; the code is not the cause (side by side +0.1 %); "
-        f"{TORCH}: side by side {words}"
+        f"{TORCH}: {words}"
     )
+    is_red = packages.verdict is Verdict.REGRESSED
+    assert ("pip install torch==2.12.1, or " in found.reason) is is_red
+    assert {STORED.reason, code.reason, packages.reason} <= {*found.details}
