@@ -30,7 +30,6 @@ from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
     of_a_stage,
     other_sides,
-    screening_rule,
 )
 from pytest_dlperf.store.baseline import update
 
@@ -120,17 +119,17 @@ class Nights:
 
     def night(self, truth: float) -> Night:
         """Measure code whose log rate is ``truth``, judge it and store it."""
-        rule = screening_rule(self._case, self.baseline, self._rule)
+        rule = self._rule
         rates = self._runs(truth, self._case.protocol.max_runs)
         stored: Judgement | None = None
         count = 0
-        while more := more_runs(self._case, stored, count, rule):
+        while more := more_runs(self._case, stored, count):
             count += more
             stored = judge(self._case, _measurement(rates[:count]), self.baseline, rule)
         assert stored is not None
         now = _measurement(rates[:count])
         judged, pairs, with_anchor = stored, 0, False
-        sides = other_sides(self._case, now, stored, self.baseline, self._rule)
+        sides = other_sides(self._case, now, stored, self.baseline, rule)
         if sides and self._world.pair_sd is not None:
             assert self.baseline is not None
             with_anchor = sides[0] is not self.baseline.level[-1]
@@ -159,7 +158,7 @@ class Nights:
 
         found: Judgement | None = None
         count = 0
-        while more := more_runs(self._case, found, count, asked, in_pairs=True):
+        while more := more_runs(self._case, found, count, in_pairs=True):
             count += more
             found = judged(count, asked)
         assert found is not None

@@ -20,7 +20,6 @@ from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import NOT_JUDGED, Rule, Verdict
-from pytest_dlperf.flow.learn_noise import of_levels
 from pytest_dlperf.judge import more_runs
 from pytest_dlperf.judge.creep import rule_of_pairs
 from pytest_dlperf.judge.estimates import judge
@@ -30,14 +29,13 @@ from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
     of_a_stage,
     other_sides,
-    screening_rule,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_dlperf.core.layout import DeviceKind
-    from pytest_dlperf.core.verdict import Judgement, Prior
+    from pytest_dlperf.core.verdict import Judgement
     from verdict_rules.peer import Seconds
 
 #: What an alarm of the throughput may spend of a case's error rate.
@@ -70,12 +68,6 @@ def runs(seconds: Seconds) -> list[Run]:
     return [Run(by_time=float(mean), by_median=float(median)) for mean, median in rates]
 
 
-def learnt(histories: Sequence[Sequence[Sequence[Run]]], device: DeviceKind) -> Prior | None:
-    """Return what the stored sessions of a machine class tell, as ``noise.json`` holds it."""
-    found = of_levels([[_session(one) for one in case] for case in histories], device)
-    return None if found is None else found.prior
-
-
 def stored(
     history: Sequence[Sequence[Run]],
     draw: Callable[[int], list[Run]],
@@ -91,7 +83,7 @@ def stored(
     def verdict(found: Sequence[Run]) -> Judgement:
         return judged_once(history, found, rule=rule, device=device)
 
-    return _screened(verdict, draw, device, rule)
+    return _screened(verdict, draw, device)
 
 
 def judged_once(
@@ -123,9 +115,8 @@ def two_stages(
     looks of a session ask for.
     """
     case, baseline = _case(device), _baseline(history)
-    screens = screening_rule(case, baseline, rule)
     stored, runs = _decided(
-        case, lambda count: judge(case, _measurement(now[:count]), baseline, screens), screens
+        case, lambda count: judge(case, _measurement(now[:count]), baseline, rule)
     )
     sides = other_sides(case, _measurement(now[:runs]), stored, baseline, rule)
     if not sides:
@@ -136,10 +127,10 @@ def two_stages(
         return judge_interleaved(case, after, before, of_a_stage(rule))
 
     with_anchor = sides[0] is not baseline.level[-1]
-    asked = rule_of_pairs(screens) if with_anchor else screens
-    paired, count = _decided(case, lambda count: look(count, asked), asked, in_pairs=True)
+    asked = rule_of_pairs(rule) if with_anchor else rule
+    paired, count = _decided(case, lambda count: look(count, asked), in_pairs=True)
     if with_anchor and paired.verdict is Verdict.INCONCLUSIVE:
-        paired = look(count, screens)
+        paired = look(count, rule)
     both = decided_by_pairs(stored, paired, against="the stored commit", environment=())
     return Decided(both.verdict, count)
 
@@ -150,7 +141,7 @@ def judged_by_looks(
     """Return the judgement of the last look that as many runs as ``now`` has allow."""
     case, count = _case(device), 0
     judged: Judgement | None = None
-    while more := more_runs(case, judged, count, rule):
+    while more := more_runs(case, judged, count):
         if judged is not None and count + more > len(now):
             return judged
         count += more
@@ -174,14 +165,13 @@ def interleaved(
         before, now = (_measurement(side) for side in zip(*found, strict=True))
         return judge_interleaved(_case(device), now, before, rule)
 
-    return _screened(verdict, draw, device, rule, in_pairs=True)
+    return _screened(verdict, draw, device, in_pairs=True)
 
 
 def _screened(
     verdict: Callable[[Sequence[_Drawn]], Judgement],
     draw: Callable[[int], list[_Drawn]],
     device: DeviceKind,
-    rule: Rule,
     *,
     in_pairs: bool = False,
 ) -> tuple[str, int]:
@@ -191,19 +181,19 @@ def _screened(
         found.extend(draw(count - len(found)))
         return verdict(found)
 
-    judged, count = _decided(_case(device), look, rule, in_pairs=in_pairs)
+    judged, count = _decided(_case(device), look, in_pairs=in_pairs)
     # Whatever is not judged is as open as what is inconclusive.
     said = Verdict.INCONCLUSIVE if judged.verdict in NOT_JUDGED else judged.verdict
     return str(said), count
 
 
 def _decided(
-    case: Case, look: Callable[[int], Judgement], rule: Rule, *, in_pairs: bool = False
+    case: Case, look: Callable[[int], Judgement], *, in_pairs: bool = False
 ) -> tuple[Judgement, int]:
     """Return the judgement of the last look, and its runs or pairs; ``look`` judges so many."""
-    count = more_runs(case, None, 0, rule, in_pairs=in_pairs)
+    count = more_runs(case, None, 0, in_pairs=in_pairs)
     judged = look(count)
-    while more := more_runs(case, judged, count, rule, in_pairs=in_pairs):
+    while more := more_runs(case, judged, count, in_pairs=in_pairs):
         count += more
         judged = look(count)
     return judged, count

@@ -62,20 +62,21 @@ def try_ours(
     """Return what our two rules say; of suites from number ``slowed`` on, unchanged ones alone."""
     stored, interleaved = Tally(), Tally()
     for index, suite in zip(which, suites(data, seed, which), strict=True):
-        histories = [[ours.runs(session) for session in case.history] for case in suite]
         rule = Rule(
             family=CASES,
             tolerance=margins.tolerance,
             min_effect=margins.min_effect,
             alpha=margins.alpha,
-            prior=ours.learnt(histories, data.device),
         )
         for truth in data.truths if index < slowed else data.truths[:1]:
             verdicts = [
                 ours.stored(
-                    history, supply(ours.runs(case.now[truth])), rule=rule, device=data.device
+                    [ours.runs(session) for session in case.history],
+                    supply(ours.runs(case.now[truth])),
+                    rule=rule,
+                    device=data.device,
                 )
-                for case, history in zip(suite, histories, strict=True)
+                for case in suite
             ]
             stored.add_suite(truth, verdicts)
             pairs = [

@@ -69,8 +69,7 @@ MEANINGS: Final = {
     "`None`: its throughput alone, in half as many launches ([scaling](../scaling.md))",
     "suite": "first part of the case's id; the test's name without `test_`, if left out",
     "timeout_s": "seconds after which a run is ended",
-    "tolerance": '`"3%"` or 0.03: the slowdown up to which the case passes; learnt from the '
-    "case's own noise, if left out",
+    "tolerance": '`"3%"` or 0.03: the slowdown up to which the case passes; 5 %, if left out',
     "unit": "what is counted: images, clips, tokens, …; of which each entry of a batch is one, or "
     "the work must be said ([units](../concepts/rates.md))",
     "version": "raise it when the workload was changed on purpose: older baselines are then "

@@ -16,7 +16,7 @@ from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Rule
-from pytest_dlperf.flow.learn_noise import learn_noise, prior_of, with_later_sessions
+from pytest_dlperf.flow.later import with_later_sessions
 from pytest_dlperf.flow.pipeline import judge_again
 from pytest_dlperf.report import json_
 from pytest_dlperf.report.terminal import later_sessions
@@ -99,14 +99,9 @@ def _accept(arguments: argparse.Namespace) -> int:
         pattern=arguments.pattern,
         reason=arguments.reason,
         anchor=arguments.anchor,
-        judge_again=lambda outcome, baseline: judge_again(
-            outcome, baseline, Rule(prior=prior_of(store, outcome))
-        ),
+        judge_again=lambda outcome, baseline: judge_again(outcome, baseline, Rule()),
     )
     changes = [replace(change, text=in_words_of(arguments, change.text)) for change in changes]
-    if any(not change.refused for change in changes):
-        for machine_class in {o.environment.machine_class for o in outcomes if o.environment}:
-            learn_noise(store, machine_class)
     if arguments.json:
         say_json(commands.changes_to_json(changes))
     else:

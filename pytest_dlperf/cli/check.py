@@ -24,7 +24,7 @@ from pytest_dlperf.store.baseline.store import BaselineStore, StoredBaseline
 
 #: Where the tests are looked for if none are named.
 _TESTS: Final = "perf_tests"
-_SHARES: Final = ("tolerance", "tolerance-max", "min-effect", "alpha")
+_SHARES: Final = ("tolerance", "min-effect", "alpha")
 
 
 def add_to(
@@ -40,7 +40,7 @@ def add_to(
     check.add_argument(
         "paths", nargs="*", metavar="PATH", help=f"where the tests are ({_TESTS}, where it is)"
     )
-    add_shares(check, *_SHARES, tolerance="that of the marker, else learnt from the noise")
+    add_shares(check, *_SHARES, tolerance="that of the marker, else 5%%")
     check.add_argument(
         "--family",
         type=extract_command.positive,
@@ -139,7 +139,7 @@ def _rows(case: CheckedCase) -> Iterator[tuple[str, ...]]:
             case.case_id,
             case.machine_class,
             name.replace("_", " "),
-            str(metric.judged + metric.unsteady),
+            str(metric.judged),
             str(len(metric.alarms)),
             str(metric.certified),
             figures.percent(metric.sees, sign=False),
@@ -150,11 +150,9 @@ def _rows(case: CheckedCase) -> Iterator[tuple[str, ...]]:
 
 def _remark(metric: CheckedMetric) -> str:
     remarks = []
-    if metric.unsteady:
-        remarks.append(f"{metric.unsteady} unsteady")
     if not metric.can_be_certified:
         remarks.append("cannot be certified")
-    if metric.is_tolerance_given:
+    if metric.tolerance_from != "default":
         remarks.append(f"tolerance: {metric.tolerance_from.replace('-', ' ')}")
     return ", ".join(remarks)
 

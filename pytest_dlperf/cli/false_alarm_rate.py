@@ -19,7 +19,7 @@ from pytest_dlperf.core.findings import Alarm, Caseless, Checked, CheckedCase, C
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.metric import Gate
 from pytest_dlperf.core.metrics import METRICS
-from pytest_dlperf.core.verdict import GOOD, Comparison, Rule, Verdict
+from pytest_dlperf.core.verdict import GOOD, TOLERANCE, Comparison, Rule, Verdict
 from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.judge.stats.leave_one_out import (
     FEWEST,
@@ -34,7 +34,6 @@ from pytest_dlperf.judge.stats.leave_one_out import (
     observed_rate,
     of_level,
     suite_sessions,
-    tolerance_of,
 )
 from pytest_dlperf.store.baseline.store import BaselineStore
 
@@ -48,10 +47,6 @@ class _Judged:
     metrics: Mapping[str, Comparison]
     #: Whether only observe mode called it, when it was measured.
     only_then: bool = False
-
-    @property
-    def comparisons(self) -> int:
-        return sum(one.verdict is not Verdict.UNSTEADY for one in self.metrics.values())
 
     @property
     def stamp(self) -> Stamp:
@@ -74,7 +69,7 @@ def check_baselines(
     Raises ``BaselineError`` for a file that cannot be read, and names it.
     """
     measured = [e.baseline for e in store.all() if e.baseline.source.kind == "measured"]
-    rules = _rules(store, measured, rule, family, declared or {})
+    rules = _rules(measured, rule, family, declared or {})
     # Another rule than the gate's own may call what observe mode did not, and the other way round
     is_own_rule = rule == Rule() and family is None
     judged: list[_Judged] = []
@@ -93,7 +88,7 @@ def check_baselines(
         too_few_sessions=len(measured) - len(cases),
         comparisons=observed_rate(
             sum(len(alarms_in(one.metrics)) for one in judged),
-            sum(one.comparisons for one in judged),
+            sum(len(one.metrics) for one in judged),
         ),
         suite_sessions=suites,
         above_alpha=suites.interval is not None and suites.interval[0] > rule.alpha,
@@ -117,7 +112,7 @@ class _OfCase:
         """Return all gated metrics."""
         device = CaseId.parse(baseline.case_id).layout.device
         return (
-            *gated_metrics(device, self.rule, len(self.gates)),
+            *gated_metrics(device, len(self.gates)),
             *asked_metrics(self.gates, baseline.level, device),
         )
 
@@ -134,9 +129,9 @@ def _of_case(baseline: Baseline, rule: Rule, declared: Mapping[str, Declared]) -
         "command-line": rule.tolerance,
         "marker": marker.tolerance,
         "baseline": baseline.tolerance,
-        "learnt": None,
+        "default": TOLERANCE,
     }
-    source = next((name for name, value in given.items() if value is not None), "learnt")
+    source = next(name for name, value in given.items() if value is not None)
     return _OfCase(
         rule=replace(rule, tolerance=given[source]),
         tolerance_from=source,
@@ -146,7 +141,6 @@ def _of_case(baseline: Baseline, rule: Rule, declared: Mapping[str, Declared]) -
 
 
 def _rules(
-    store: BaselineStore,
     baselines: Iterable[Baseline],
     rule: Rule,
     family: int | None,
@@ -158,12 +152,8 @@ def _rules(
         by_class[baseline.machine_class].append(baseline)
     found = {}
     for machine_class, members in by_class.items():
-        noise = store.noise(machine_class)
-        size = family or family_size(members)
+        of_class = replace(rule, family=family or family_size(members))
         for one in members:
-            world_size = CaseId.parse(one.case_id).layout.world_size
-            prior = noise.prior(world_size) if noise else None
-            of_class = replace(rule, prior=prior, family=size)
             found[one.case_id, machine_class] = _of_case(one, of_class, declared)
     return found
 
@@ -192,7 +182,7 @@ def _suite_sessions(judged: Sequence[_Judged]) -> Mapping[int, bool]:
     found: dict[int, bool] = {}
     numbers = suite_sessions([one.stamp for one in judged])
     for number, one in zip(numbers, judged, strict=True):
-        if one.comparisons:
+        if one.metrics:
             found[number] = found.get(number, False) or bool(alarms_in(one.metrics))
     return found
 
@@ -200,7 +190,8 @@ def _suite_sessions(judged: Sequence[_Judged]) -> Mapping[int, bool]:
 def _tolerance_from(gated: Gated, of_case: _OfCase) -> str:
     if gated.decides:
         return of_case.tolerance_from
-    return "learnt" if gated.given(of_case.rule) is None else "marker"
+    given = {gate.name for gate in of_case.gates if gate.tolerance is not None or gate.is_count}
+    return "marker" if gated.name in given else "default"
 
 
 def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> CheckedCase:
@@ -208,16 +199,13 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> Ch
     checked = {}
     for gated in of_case.metrics(baseline):
         found = [(one, one.metrics[gated.name]) for one in judged if gated.name in one.metrics]
-        values = of_level(baseline.level, gated, rule)
+        values = of_level(baseline.level, gated)
         if not found or values is None:
             continue
         seen = [one.sees for _, one in found if one.sees is not None]
-        verdicts = [one.verdict for _, one in found]
-        unsteady = verdicts.count(Verdict.UNSTEADY)
         checked[gated.name] = CheckedMetric(
-            judged=len(found) - unsteady,
-            unsteady=unsteady,
-            certified=sum(verdict in GOOD for verdict in verdicts),
+            judged=len(found),
+            certified=sum(one.verdict in GOOD for _, one in found),
             alarms=tuple(
                 Alarm(
                     time=one.session.time,
@@ -230,8 +218,7 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> Ch
                 if gated.name in alarms_in(one.metrics)
             ),
             sees=statistics.median(seen) if seen else None,
-            tolerance=tolerance_of(values, gated, rule),
-            is_tolerance_given=gated.given(rule) is not None,
+            tolerance=gated.tolerance_by(rule),
             tolerance_from=_tolerance_from(gated, of_case),
             can_be_certified=can_be_certified(values, gated, rule),
         )

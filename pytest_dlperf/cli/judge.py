@@ -6,7 +6,6 @@ import argparse
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pytest_dlperf.cli import extract as extract_command
@@ -58,9 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--paired", action="store_true", help="run i of both sides was measured side by side"
     )
-    parser.add_argument(
-        "--noise", type=Path, metavar="FILE", help="noise.json of the machine class of the runs"
-    )
     parser.add_argument("--strict", action="store_true", help="fail also what was not judged")
     extract_command.add_reading(parser)
     add_json(parser)
@@ -92,10 +88,6 @@ def _rule(arguments: argparse.Namespace) -> Rule:
         for name in ("tolerance", "min_effect", "alpha")
         if (text := getattr(arguments, name)) is not None
     }
-    if arguments.noise is not None:
-        from pytest_dlperf.store.baseline import noise_file
-
-        shares["prior"] = noise_file.prior_of_file(arguments.noise, arguments.world_size)
     return Rule(**shares, family=arguments.family or 1)
 
 

@@ -13,7 +13,6 @@ USAGE: Final = 2
 #: What a share of the verdict's rule means, with what holds where it is not given.
 _SHARES: Final = {
     "tolerance": "slowdown up to which a case passes, as 3%% or 0.03 ({tolerance})",
-    "tolerance-max": "largest learnt tolerance, as 30%% or 0.3 (20%%)",
     "min-effect": "a slowdown below this is not a regression, as 2%% or 0.02 (1%%)",
     "alpha": "share of unchanged suites with a false alarm, as 1%% or 0.01 (5%%)",
 }
@@ -59,9 +58,7 @@ def add_actions(
     )
 
 
-def add_shares(
-    parser: argparse.ArgumentParser, *names: str, tolerance: str = "learnt from the noise"
-) -> None:
+def add_shares(parser: argparse.ArgumentParser, *names: str, tolerance: str = "5%%") -> None:
     """Declare the shares ``names`` of the verdict's rule; ``tolerance`` says what it is else."""
     for name in names:
         text = _SHARES[name].format(tolerance=tolerance)

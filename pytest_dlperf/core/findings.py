@@ -40,17 +40,14 @@ class CheckedMetric:
     """One gated metric of one case, each session judged against the others of its level."""
 
     judged: int
-    #: Sessions that would be ``unsteady``, as the others vary too much.
-    unsteady: int
     #: Sessions that would be ``passed`` or ``improved``.
     certified: int
     alarms: tuple[Alarm, ...]
     #: The smallest change for the worse that can be detected, in the median session; None: none.
     sees: float | None
-    #: For the current level, with all its sessions: set by hand, or learnt.
+    #: The change for the worse up to which it passes, a share.
     tolerance: float
-    is_tolerance_given: bool
-    #: Who gave it: ``command-line``, ``marker`` or ``baseline``; else ``learnt``.
+    #: Who gave it: ``command-line``, ``marker`` or ``baseline``; else ``default``.
     tolerance_from: str
     #: Whether an unchanged session can be certified within that tolerance.
     can_be_certified: bool

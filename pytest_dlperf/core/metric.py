@@ -44,7 +44,8 @@ class Gate:
     """A metric that a case is gated on."""
 
     name: str
-    #: The change for the worse up to which it passes; None: the metric's own, or else learnt.
+    #: The change for the worse up to which it passes; None: the metric's own, or else the
+    #: default of its unit.
     tolerance: float | None = None
     #: Whether it is a count: any change for the worse fails. None: as the metric itself says.
     is_count: bool | None = None

@@ -29,8 +29,8 @@ class Metric:
     #: Empty for a count.
     unit: str = ""
     better: Better = "lower"
-    #: Share up to which a change for the worse passes, unless the marker says another; None:
-    #: learnt.
+    #: Share up to which a change for the worse passes, unless the marker says another; None: the
+    #: default of its unit.
     tolerance: float | None = None
     #: Whether it is a count, of which one more fails, and one run is enough.
     is_count: bool = False

@@ -9,9 +9,10 @@ from typing import ClassVar, Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
 
-#: Learnt noise counts as known from so many cases, and sessions beyond their first ones, on.
-_CASES: Final = 3
-_SESSIONS: Final = 6
+#: The slowdown up to which a case passes, where none is given.
+TOLERANCE: Final = 0.05
+#: The growth of the peak memory up to which a case passes; a smaller one never fails.
+MEMORY_TOLERANCE: Final = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,65 +26,10 @@ class Prior:
     #: ``run_sd`` counts as much as this many degrees of freedom of the case's own values.
     run_df: float = 8.0
     session_df: float = 8.0
-    #: Between nodes of one machine class, on top of that; counts as ``node_df``. GPUs of one
-    #: model differ by 8 % on average within a cluster, from the slowest to the fastest (Sinha et
-    #: al., SC22, https://arxiv.org/abs/2208.11035): about 2 % of standard deviation.
-    node_sd: float = 0.02
-    node_df: float = 8.0
-    #: Between runs by their median iteration, which stalls hardly move; None where not known.
-    median_run_sd: float | None = None
-    median_run_df: float = 8.0
-    #: Log distance that a fall from one stored session must exceed where runs vary by more than
-    #: ``quiet_run_sd``, beyond chance: unchanged sessions were seen nearly as far apart. 0: none.
+    #: Fewer stored sessions than this do not show how far sessions differ: a fall from them must
+    #: exceed the log distance ``far``.
+    enough_sessions: int = 1
     far: float = 0.0
-    quiet_run_sd: float = 0.0
-    #: Whether it was learnt from enough stored sessions of this machine class.
-    learnt: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LearntNoise:
-    """The noise of the cases of one world size, and from how much data it was learnt."""
-
-    run_sd: float
-    run_df: float
-    session_sd: float
-    session_df: float
-    #: Cases, and their stored sessions, that it was learnt from.
-    cases: int
-    sessions: int
-    #: The same for the median iteration of runs; None where too few stored runs have it.
-    median_run_sd: float | None = None
-    median_run_df: float | None = None
-
-    FORMER: ClassVar[frozenset[str]] = frozenset({"without_machine"})
-
-    @property
-    def prior(self) -> Prior:
-        """Return it as the prior of another case of that world size."""
-        return Prior(
-            run_sd=self.run_sd,
-            session_sd=self.session_sd,
-            run_df=self.run_df,
-            session_df=self.session_df,
-            median_run_sd=self.median_run_sd,
-            median_run_df=self.median_run_df or self.run_df,
-            learnt=self.cases >= _CASES and self.sessions - self.cases >= _SESSIONS,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MachineNoise:
-    """One ``noise.json``: the noise of throughput on a machine class."""
-
-    machine_class: str
-    #: By world size, in digits.
-    world_sizes: Mapping[str, LearntNoise]
-
-    def prior(self, world_size: int) -> Prior | None:
-        """Return the prior of cases of ``world_size``; None if there is none."""
-        known = self.world_sizes.get(str(world_size))
-        return None if known is None else known.prior
 
 
 class Verdict(str, Enum):
@@ -124,12 +70,9 @@ CONFIRM: Final = ("pairs", WITH_PACKAGES, NEVER)
 class Rule:
     """The settings of the verdict; all shares are of 1."""
 
-    #: The slowdown up to which a case passes; None: learnt from the case's own noise.
+    #: The slowdown up to which a case passes; None: what the case or its baseline says, else
+    #: ``TOLERANCE``.
     tolerance: float | None = None
-    #: A learnt tolerance is at least the first; a case that needs more than the second is
-    #: unsteady.
-    tolerance_min: float = 0.03
-    tolerance_max: float = 0.20
     #: A slowdown below this is never called a regression.
     min_effect: float = 0.01
     #: Share of unchanged suites that may raise a false alarm.
@@ -140,11 +83,9 @@ class Rule:
     alarm_share: float = 1.0
     #: The part of a certificate's error rate that this stage of the verdict may spend.
     certify_share: float = 1.0
-    #: Noise that this machine class has shown at the case's world size; None: the built-in one.
-    prior: Prior | None = None
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "tolerance", "tolerance_max", "min_effect"):
+        for name in ("alpha", "tolerance", "min_effect"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
                 raise UsageError(f"{name} {value:.0%} must be below 100 %")
@@ -165,7 +106,7 @@ class Comparison:
     interval: tuple[float, float] | None = None
     #: The smallest slowdown (positive share) that this comparison can detect.
     sees: float | None = None
-    #: The tolerance that was used, given or learnt.
+    #: The tolerance that was used.
     tolerance: float | None = None
     verdict: Verdict | None = None
     provisional: bool = False

@@ -127,12 +127,12 @@ class _Pairs:
         )
         if self._alternates and pairs == LOCK_STEP:
             raise CaseError(f"{case.id}: --dlperf-pairs={LOCK_STEP}: {self._alternates}")
-        self._rule = runners[NOW].bench.rule_for(case)
+        self._rule = runners[NOW].bench.policy.rule
 
     def compare(self) -> Measured:
         """Launch pairs until they decide."""
         budget = self._runners[NOW].bench.policy.budget_text
-        measured = until_decided(self._case, self._rule, budget, self._look, in_pairs=True)
+        measured = until_decided(self._case, budget, self._look, in_pairs=True)
         judgement = in_brief(measured.judgement, than=self._arms[BEFORE].words)
         measured = replace(measured, judgement=judgement)
         is_slowed = measured.measurement is not None and measured.measurement.inject

@@ -17,7 +17,7 @@ from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.core.packages import PACKAGES, PackageChange, package_changes
-from pytest_dlperf.core.verdict import NEVER, Judgement, Prior, Rule, Verdict
+from pytest_dlperf.core.verdict import NEVER, Judgement, Rule, Verdict
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.hosts import Hosts, check_probed
@@ -107,14 +107,6 @@ class Stored:
             )
         return found[0] if found else None
 
-    def noise_prior(self, machine_class: str, world_size: int) -> Prior | None:
-        """Return the noise of a machine class at a world size; None if unknown.
-
-        Raises ``BaselineError`` if the stored noise cannot be read.
-        """
-        noise = self.store.noise(machine_class)
-        return noise.prior(world_size) if noise else None
-
     def published_value(self, case: Case) -> dict[str, str | float]:
         """Return the published number of ``case`` with its source; empty if there is none."""
         for baseline in self.store.published(case.id, case.suite, case.workload):
@@ -175,14 +167,6 @@ class Bench:
     def folder(self) -> Path:
         """Return the folder of the session's run folders."""
         return self.hosts.folder
-
-    def rule_for(self, case: Case) -> Rule:
-        """Return the rule with the known noise of this machine class at the case's world size.
-
-        Raises ``BaselineError`` if the stored noise cannot be read.
-        """
-        prior = self.stored.noise_prior(self.hosts.machine_class(case), case.world_size)
-        return replace(self.policy.rule, prior=prior)
 
     def baseline(self, case: Case) -> Baseline | None:
         """Return the baseline that ``case`` is judged against; None if none is stored.

@@ -21,12 +21,12 @@ from pytest_dlperf.flow.environment_change import EnvironmentChange
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.package_pairs import ByPackages, change_since, is_asked_for
 from pytest_dlperf.flow.same_code import has_same_code
+from pytest_dlperf.judge.comparisons import tolerance_of
 from pytest_dlperf.judge.creep import BELOW_ANCHOR, rule_of_pairs
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
     other_sides,
-    screening_rule,
     with_same_code,
     without_pairs,
 )
@@ -39,17 +39,6 @@ if TYPE_CHECKING:
 _FOLDER = "pairs"
 
 
-def screening(bench: Bench, case: Case, baseline: Baseline | None) -> Bench:
-    """Return ``bench`` with the rule that stored sessions screen ``case`` by.
-
-    Where they alone judge, its rule stays.
-    """
-    if bench.policy.confirm == NEVER:
-        return bench
-    rule = screening_rule(case, baseline, bench.policy.rule)
-    return replace(bench, policy=replace(bench.policy, rule=rule))
-
-
 @dataclass(frozen=True, kw_only=True)
 class SecondStage:
     """What is to decide a case that stored sessions left open."""
@@ -58,6 +47,8 @@ class SecondStage:
     session: Session
     #: Whether it is the anchor.
     anchor: bool
+    #: The slowdown up to which the case passes, a share.
+    tolerance: float
     #: What else than the code changed since.
     change: EnvironmentChange
     #: Whether the code is that of that session.
@@ -80,6 +71,7 @@ def second_stage(
     stage = SecondStage(
         session=session,
         anchor=session is not baseline.level[-1],
+        tolerance=tolerance_of(case, baseline, bench.policy.rule),
         change=EnvironmentChange(),
         impossible=impossible,
     )
@@ -193,6 +185,8 @@ def confirmed(
     )
     if stage.impossible:
         return _alone(stored, confirmation, stage.impossible)
+    rule = replace(bench.policy.rule, tolerance=stage.tolerance)
+    bench = replace(bench, policy=replace(bench.policy, rule=rule))
     change, explanation = stage.change, stored.explanation
     code = Judgement(verdict=Verdict.PASSED, reason="no file that ranks import differs")
     if not stage.same_code:
@@ -283,7 +277,7 @@ def _paired(case: Case, bench: Bench, workload_folder: str, *, with_anchor: bool
         paired.case or case,
         paired.measurement,
         paired.against.measurement,
-        bench.rule_for(case),
+        bench.policy.rule,
         against=paired.against.name,
     )
     return replace(paired, judgement=judgement)

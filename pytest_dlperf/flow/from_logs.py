@@ -23,8 +23,10 @@ from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.flow.log_unit import format_of, logged_batch
 from pytest_dlperf.flow.user_program import log_run_summary
+from pytest_dlperf.judge.comparisons import tolerance_of
 from pytest_dlperf.judge.log_verdict import LogRun, LogSide, judge_logs
 from pytest_dlperf.judge.numbers import Numbers
+from pytest_dlperf.judge.stats.priors import LOGS, LOGS_AND_STORED
 from pytest_dlperf.measure.logs.clean import blocks
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
@@ -184,8 +186,9 @@ def judge_by_logs(
         )
     before = replace(side_of(baseline), name="the baseline")
     now = replace(side_of_logs(results, case.id), unit=unit)
-    given = rule.tolerance if rule.tolerance is not None else case.tolerance
-    judged = judge_logs(before, now, replace(rule, tolerance=given))
+    tolerance = tolerance_of(case, baseline, rule)
+    prior = LOGS_AND_STORED if baseline.source.kind == "measured" else LOGS
+    judged = judge_logs(before, now, replace(rule, tolerance=tolerance), prior=prior)
     if case.metrics:
         names = ", ".join(gate.name for gate in case.metrics)
         judged = replace(judged, reason=f"{judged.reason}; logs do not have its metrics ({names})")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Against, Confirmation, Explanation
-from pytest_dlperf.core.verdict import Judgement, Rule
+from pytest_dlperf.core.verdict import Judgement
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.judge.refusals import cut_short
 from pytest_dlperf.judge.screen import has_looked, more_runs
@@ -49,7 +49,6 @@ class Look(NamedTuple):
 
 def until_decided(
     case: Case,
-    rule: Rule,
     budget: str,
     look: Callable[[int, Judgement | None], Look],
     *,
@@ -61,16 +60,16 @@ def until_decided(
     it also gets the judgement of the look before, None for the first. ``budget`` is the session's,
     in words.
     """
-    wanted, judgement = more_runs(case, None, 0, rule, in_pairs=in_pairs), None
+    wanted, judgement = more_runs(case, None, 0, in_pairs=in_pairs), None
     while True:
         found = look(wanted, judgement)
         measured, judgement = found.measured, found.measured.judgement
         assert measured.measurement is not None
         counting = len(measured.measurement.runs)
         if found.is_cut_short:
-            looked = has_looked(case, counting, rule)
+            looked = has_looked(case, counting)
             return replace(measured, judgement=cut_short(judgement, budget, looked=looked))
-        more = more_runs(case, judgement, counting, rule, in_pairs=in_pairs)
+        more = more_runs(case, judgement, counting, in_pairs=in_pairs)
         if more <= 0 or found.is_last:
             return measured
         wanted = counting + more

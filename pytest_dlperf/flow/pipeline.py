@@ -24,7 +24,7 @@ from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.core.wire import INTERPRETER_VARIABLES
 from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
-from pytest_dlperf.flow.confirm import can_decide, confirmed, screening, second_stage
+from pytest_dlperf.flow.confirm import can_decide, confirmed, second_stage
 from pytest_dlperf.flow.explain import (
     REGRESSED,
     Judged,
@@ -227,10 +227,9 @@ class ByStoredSessions(Mode):
         with bench.hosts.together(case):
             bench.check(case, self._where.misfit)
             self.baseline = bench.baseline(case)
-            screens = screening(bench, case, self.baseline)
             with bench.hosts.lease(case, bench.watcher) as lease:
                 runner = Runner(
-                    bench=screens,
+                    bench=bench,
                     lease=lease,
                     workload_folder=self._where.folder,
                     before_pairs=can_decide(case, bench, self.baseline),
@@ -248,7 +247,7 @@ class ByStoredSessions(Mode):
                     self.so_far = Measured(measurement=None, judgement=judgement, share_done=True)
         if stage is not None:
             folder = self._where.folder
-            self.so_far = confirmed(case, screens, self.so_far, stage, workload_folder=folder)
+            self.so_far = confirmed(case, bench, self.so_far, stage, workload_folder=folder)
         return self.so_far
 
     def _explained(self, case: Case, runner: Runner, measured: Measured) -> Measured:
@@ -281,7 +280,7 @@ def _left_to_node_0(case: Case, part: NodePart) -> Judgement:
 
 def measure_and_judge(case: Case, runner: Runner, baseline: Baseline | None) -> Measured:
     """Run a case as often as its verdict needs."""
-    parent, rule = case.parent(), runner.bench.rule_for(case)
+    parent, rule = case.parent(), runner.bench.policy.rule
     unknown: tuple[Problem, ...] = ()
     budget = runner.bench.policy.budget_text
 
@@ -314,7 +313,7 @@ def measure_and_judge(case: Case, runner: Runner, baseline: Baseline | None) -> 
             or runner.bench.hosts.node_part(case) is not None,
         )
 
-    measured = until_decided(case, rule, budget, look)
+    measured = until_decided(case, budget, look)
     return replace(measured, judgement=_in_brief(measured.judgement, case, baseline))
 
 

@@ -42,7 +42,7 @@ def within_budget(cases: Sequence[InRounds], bench: Bench, budget: Budget) -> li
     parents: set[str] = set()
     left_s = budget.left_s
     for one in cases:
-        look = _first_look(one.case, bench)
+        look = more_runs(one.case, None, 0)
         parts = [(one.case, look)]
         parent = one.case.parent()
         if parent is not None and parent.id not in parents:
@@ -74,7 +74,7 @@ def run_rounds(
     """
     failures = 0
     failed_parents: set[str] = set()
-    looks = {one: _first_look(one.case, bench) for one in cases}
+    looks = {one: more_runs(one.case, None, 0) for one in cases}
     number = 1
     while looks := {one: look for one, look in looks.items() if look > number}:
         for one, look in list(looks.items()):
@@ -90,13 +90,6 @@ def run_rounds(
                 if failures == most_failures:
                     return
         number += 1
-
-
-def _first_look(case: Case, bench: Bench) -> int:
-    try:
-        return more_runs(case, None, 0, bench.rule_for(case))
-    except DlperfError:
-        return 0  # noise that cannot be read: its test says so
 
 
 def _run(one: InRounds, number: int, look: int, bench: Bench, failed_parents: set[str]) -> None:

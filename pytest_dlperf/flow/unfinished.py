@@ -42,7 +42,7 @@ def unfinished(case: Case, bench: Bench, why: str, *, workload_folder: str) -> O
     runner = Runner(bench=bench, lease=None, workload_folder=workload_folder)
     measurement = marked_cut_short(runner.measurement(case, runs, []), why)
     baseline = bench.baseline(case)
-    seen = judge(case, measurement, baseline, bench.rule_for(case)).throughput
+    seen = judge(case, measurement, baseline, bench.policy.rule).throughput
     return Outcome(
         case=case,
         judgement=Judgement(

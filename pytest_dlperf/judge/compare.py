@@ -8,22 +8,19 @@ from typing import Final
 from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
 from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending
-from pytest_dlperf.judge.stats.contrast import Contrast, Spread, change_of, margin, share_of
+from pytest_dlperf.judge.stats.contrast import Contrast, change_of, margin, share_of
 from pytest_dlperf.judge.stats.family import alarm_alpha, certify_alpha
 from pytest_dlperf.judge.stats.runs_needed import stored_runs_needed
-from pytest_dlperf.judge.stats.stored import expected_spread
 
 #: The probability left out at either end of the interval that is shown; it has 90 % at any alpha.
 _TAIL: Final = 0.05
-#: Normal quantile of the probability, 95 %, with which an unchanged case is certified.
-_POWER: Final = 1.645
 
 
 def compare(metric: MetricValues, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
     """Judge one metric by its values, now and stored."""
     found = metric.contrast()
     sign = metric.sign
-    compared = comparison_of(found, tolerance, rule, spent, sign=sign, floor=metric.floor)
+    compared = comparison_of(found, tolerance, rule, spent, sign=sign)
     needed = None
     if compared.verdict is Verdict.INCONCLUSIVE:
         needed = stored_runs_needed(metric, found, margin(tolerance, sign), rule, spent)
@@ -43,15 +40,14 @@ def comparison_of(
     spent: Spending,
     *,
     sign: int = 1,
-    floor: float | None = None,
 ) -> Comparison:
     """Return the comparison that a contrast makes, without the values themselves."""
     return Comparison(
         change=change_of(sign * found.shift),
         interval=interval_of(found, sign),
-        sees=seen_by(found, rule, spent, sign=sign, floor=floor),
+        sees=seen_by(found, rule, spent, sign=sign),
         tolerance=tolerance,
-        verdict=verdict_of(found, tolerance, rule, spent, sign=sign, floor=floor),
+        verdict=verdict_of(found, tolerance, rule, spent, sign=sign),
         p_regressed=found.p_below(-margin(rule.min_effect, sign)),
         p_passed=found.p_above(-margin(tolerance, sign)),
     )
@@ -64,20 +60,16 @@ def verdict_of(
     spent: Spending,
     *,
     sign: int = 1,
-    floor: float | None = None,
 ) -> Verdict:
-    """Return the verdict on a contrast by its two margins; ``MetricValues`` has sign and floor."""
+    """Return the verdict on a contrast by its two margins; ``MetricValues`` has the sign."""
     reach = found.alarm_reach(alarm_alpha(rule, spent))
     if found.shift - reach > margin(rule.min_effect, -sign):
         return Verdict.IMPROVED
-    worse = is_certainly_slower(found, rule, spent, sign)
-    if floor is not None:
-        worse = worse and found.shift < -margin(floor, sign)
-        if worse:
-            return Verdict.REGRESSED
     if found.certified(certify_alpha(rule, spent)) > -margin(tolerance, sign):
         return Verdict.PASSED
-    return Verdict.REGRESSED if worse else Verdict.INCONCLUSIVE
+    if is_certainly_slower(found, rule, spent, sign):
+        return Verdict.REGRESSED
+    return Verdict.INCONCLUSIVE
 
 
 def is_certainly_slower(found: Contrast, rule: Rule, spent: Spending, sign: int = 1) -> bool:
@@ -92,24 +84,7 @@ def interval_of(found: Contrast, sign: int = 1) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def seen_by(
-    found: Contrast, rule: Rule, spent: Spending, *, sign: int = 1, floor: float | None = None
-) -> float:
+def seen_by(found: Contrast, rule: Rule, spent: Spending, *, sign: int = 1) -> float:
     """Return the smallest change for the worse, a share, that this contrast can detect."""
-    seen = found.alarm_reach(alarm_alpha(rule, spent))
-    return share_of(max(seen + margin(rule.min_effect, sign), margin(floor or 0.0, sign)), sign)
-
-
-def learnt_tolerance(metric: MetricValues, rule: Rule, spent: Spending) -> float:
-    """Return the tolerance at which an unchanged case is certified 19 times in 20.
-
-    From stored sessions and the prior alone: noise of the judged runs must not widen it.
-    """
-    found = expected_spread(metric.planned, metric.stored, metric.prior)
-    return tolerance_for(found, rule, spent, metric.sign)
-
-
-def tolerance_for(expected: Spread, rule: Rule, spent: Spending, sign: int = 1) -> float:
-    """Return the tolerance that a session of the expected spread needs."""
-    needed = expected.reach(certify_alpha(rule, spent)) + _POWER * expected.se
-    return max(rule.tolerance_min, share_of(needed, sign))
+    reach = found.alarm_reach(alarm_alpha(rule, spent))
+    return share_of(reach + margin(rule.min_effect, sign), sign)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.verdict import GOOD, Comparison, Rule
+from pytest_dlperf.core.verdict import GOOD, MEMORY_TOLERANCE, TOLERANCE, Comparison, Rule
 from pytest_dlperf.judge import creep, gates, metrics
-from pytest_dlperf.judge.compare import compare, learnt_tolerance
+from pytest_dlperf.judge.compare import compare
 from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending, looked
 from pytest_dlperf.judge.stats import family
@@ -29,30 +29,21 @@ class Compared:
     rates: MetricValues
     evidence: Contrast
     spent: Spending
-    tolerance: float
-    #: Whether the noise of stored runs made the tolerance, and no user.
-    is_learnt: bool
 
 
 def compare_all(case: Case, measurement: Measurement, baseline: Baseline, rule: Rule) -> Compared:
     """Return the comparison of every metric of a case with the sessions of its baseline."""
     stored = baseline.sessions
-    rates = metrics.throughput(case, measurement, stored, rule)
-    spent = looked(case, measurement, rule)
-    given = given_tolerance(case, baseline, rule)
-    if given is None:
-        # Noise alone makes a learnt tolerance: it excuses nothing that is certain.
-        rates = replace(rates, floor=0.0)
-    tolerance = learnt_tolerance(rates, rule, spent) if given is None else given
+    rates = metrics.throughput(case, measurement, stored)
+    spent = looked(case, measurement)
+    tolerance = tolerance_of(case, baseline, rule)
     other_rule = family.of_other(rule, len(case.metrics))
-    others = {
-        name: compare(other, capped(other, rule, spent), other_rule, spent)
-        for name, other in (
-            ("speedup", metrics.speedup(case, measurement, stored, rule)),
-            ("peak_memory", metrics.peak_memory(case, measurement, stored)),
-        )
-        if other is not None
-    }
+    others = {}
+    if (speedup := metrics.speedup(case, measurement, stored)) is not None:
+        others["speedup"] = compare(speedup, TOLERANCE, other_rule, spent)
+    if (memory := metrics.peak_memory(case, measurement, stored)) is not None:
+        memory_rule = family.of_memory(rule, len(case.metrics))
+        others["peak_memory"] = compare(memory, MEMORY_TOLERANCE, memory_rule, spent)
     if (anchor := creep.against_anchor(measurement, baseline, tolerance, other_rule)) is not None:
         others["anchor"] = anchor
     return Compared(
@@ -62,8 +53,6 @@ def compare_all(case: Case, measurement: Measurement, baseline: Baseline, rule: 
         rates=rates,
         evidence=rates.contrast(),
         spent=spent,
-        tolerance=tolerance,
-        is_learnt=given is None,
     )
 
 
@@ -82,14 +71,11 @@ def comparable_still(compared: Compared, *, links: bool, in_doubt: bool) -> set[
     return found
 
 
-def given_tolerance(case: Case, baseline: Baseline, rule: Rule) -> float | None:
-    """Return the tolerance that was set: by the command line, the case, or the baseline."""
-    for given in (rule.tolerance, case.tolerance, baseline.tolerance):
-        if given is not None:
-            return given
-    return None
+def tolerance_of(case: Case, baseline: Baseline | None, rule: Rule) -> float:
+    """Return the slowdown up to which a case passes.
 
-
-def capped(metric: MetricValues, rule: Rule, spent: Spending) -> float:
-    """Return the tolerance learnt from a metric's noise, at most the largest that a rule has."""
-    return min(learnt_tolerance(metric, rule, spent), rule.tolerance_max)
+    That of the command line, else of the case, else of the baseline, else ``TOLERANCE``.
+    """
+    stored = None if baseline is None else baseline.tolerance
+    given = (rule.tolerance, case.tolerance, stored)
+    return next((one for one in given if one is not None), TOLERANCE)

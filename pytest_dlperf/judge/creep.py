@@ -15,7 +15,7 @@ from typing import Final
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
+from pytest_dlperf.core.verdict import TOLERANCE, Comparison, Rule, Verdict
 from pytest_dlperf.judge.stats.contrast import change_of, margin, quantile
 
 #: The level of now is the median of so many: one odd session neither shows nor hides a creep.
@@ -83,8 +83,9 @@ def rule_of_pairs(rule: Rule) -> Rule:
 
     By the whole, a drift of 3 % would be certified within 5 % night after night.
     """
-    assert rule.tolerance is not None
-    return replace(rule, tolerance=_PART * rule.tolerance)
+    return replace(
+        rule, tolerance=_PART * (TOLERANCE if rule.tolerance is None else rule.tolerance)
+    )
 
 
 def against_anchor(

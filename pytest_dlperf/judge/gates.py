@@ -13,16 +13,17 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.metric import Figure, Gate
 from pytest_dlperf.core.metrics import METRICS, gate_of, words_of
 from pytest_dlperf.core.quantity import amount
-from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
+from pytest_dlperf.core.verdict import GOOD, MEMORY_TOLERANCE, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import sentences
-from pytest_dlperf.judge.compare import compare, learnt_tolerance
+from pytest_dlperf.judge.compare import compare
 from pytest_dlperf.judge.metrics import MetricValues, session_value
 from pytest_dlperf.judge.screen import Spending
 from pytest_dlperf.judge.stats import family, priors
-from pytest_dlperf.judge.stats.contrast import median_cost
 
 #: Units whose figures depend neither on the speed of the machine nor on steps that drift.
 _FIXED: Final = frozenset({"bytes"})
+#: The tolerance where none is given: times of a start differ more than rates do.
+_TOLERANCE: Final = 0.10
 
 
 def check(case: Case, measurement: Measurement, stored: Sequence[Session]) -> None:
@@ -93,17 +94,21 @@ def compared(
             now=session_value(values, sign=sign),
             stored=tuple(session_value(runs, sign=sign) for runs in before),
             prior=priors.of_figure(now[0].unit, case.layout.device),
-            planned=median_cost(case.protocol.runs) / case.protocol.runs,
             sign=sign,
-            # Noise alone makes a learnt tolerance: it excuses nothing that is certain.
-            floor=0.0 if whole.tolerance is None else None,
         )
-        tolerance = whole.tolerance
-        if tolerance is None:
-            tolerance = min(learnt_tolerance(metric, rule, spent), rule.tolerance_max)
         part = family.of_other(rule, len(case.metrics))
-        found[gate.name] = compare(metric, tolerance, part, spent)
+        found[gate.name] = compare(metric, tolerance_of(whole, now[0].unit), part, spent)
     return found
+
+
+def tolerance_of(gate: Gate, unit: str) -> float:
+    """Return the change for the worse up to which a metric in ``unit`` passes.
+
+    The one of its marker, or of the table of metrics, else 2 % of bytes and 10 % of all others.
+    """
+    if gate.tolerance is not None:
+        return gate.tolerance
+    return MEMORY_TOLERANCE if unit == "bytes" else _TOLERANCE
 
 
 def count(now: Sequence[float], before: Sequence[float], figure: Figure) -> Comparison:

@@ -13,14 +13,13 @@ from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import LaterSession, Prior, Remedy, Rule
 from pytest_dlperf.judge import metrics
 from pytest_dlperf.judge.compare import seen_by
+from pytest_dlperf.judge.comparisons import tolerance_of
 from pytest_dlperf.judge.screen import Spending, spending
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.contrast import SessionValue, median_cost, squares, undisturbed
 from pytest_dlperf.judge.stats.paired import PairedDifferences, contrast_of, likely_variance
 from pytest_dlperf.judge.stats.stored import expected_contrast
 
-#: Without a given tolerance, remedies are looked for above this slowdown.
-_WANTED: Final = 0.10
 #: What leaves more than this share of what is detected with less is not worth its time.
 _WORTH: Final = 0.9
 #: Times the runs of the protocol that are tried.
@@ -34,30 +33,28 @@ def later_session(
 ) -> LaterSession | None:
     """Return what a session of the protocol of ``case`` can detect by ``baseline``.
 
-    It is taken to be unchanged, on the node of the last stored session, and as noisy as is
-    believed now. A baseline keeps ``kept_sessions``. None where it has no session of its level.
+    It is taken to be unchanged, and as noisy as is believed now. A baseline keeps
+    ``kept_sessions``. None where it has no session of its level.
     """
     stored = [session for session in baseline.level if session.runs]
     if not stored:
         return None
-    known, protocol = priors.of_throughput(case, rule), case.protocol
+    known, protocol = priors.of_throughput(case), case.protocol
     values = metrics.stored_throughputs(stored)
 
     def seen_with(protocol: Protocol, more: int = 0) -> float:
-        spent = spending(protocol, protocol.runs, known)
+        spent = spending(protocol, protocol.runs)
         return _seen(values, known, rule, protocol, spent, more)
 
     sees = seen_with(protocol)
-    given = (rule.tolerance, case.tolerance, baseline.tolerance)
-    wanted = next((g for g in given if g is not None), min(_WANTED, rule.tolerance_max))
     found = LaterSession(
         sees=sees,
         runs=protocol.runs,
         sessions=len(values),
-        provisional=len(values) == 1 and not known.learnt,
-        wanted=wanted,
+        provisional=len(values) == 1,
+        wanted=tolerance_of(case, baseline, rule),
     )
-    if sees <= wanted:
+    if sees <= found.wanted:
         return found
     pairs = (protocol.runs, protocol.max_runs) if protocol.adaptive else _PAIRS
     tried = (
@@ -102,17 +99,17 @@ def _seen_in_pairs(case: Case, stored: Sequence[Session], rule: Rule, count: int
     vary less.
     """
     device = case.layout.device
-    prior = priors.of_pairs(device, rule)
+    prior = priors.PAIRS[device]
     rates = [session.estimates.get("median_step", ()) for session in stored]
     if not all(rates):
-        rates, prior = [s.runs for s in stored], priors.of_windows_of_pairs(device, rule)
+        rates = [session.runs for session in stored]
     samples = undisturbed([[math.log(rate) for rate in one] for one in rates], prior.run_sd)
     df = sum(max(0, len(sample) - 1) for sample in samples)
     own = sum(squares(sample) for sample in samples) / df if df else 0.0
     seen = PairedDifferences(shift=0.0, variance=2 * own, count=df + 1)
     likely = PairedDifferences(shift=0.0, variance=likely_variance(seen, prior), count=count)
     protocol = case.protocol if case.protocol.adaptive else _fixed(case.protocol, count)
-    spent = spending(protocol, count, priors.of_throughput(case, rule), in_pairs=True)
+    spent = spending(protocol, count, in_pairs=True)
     return seen_by(contrast_of(likely, prior), family.of_throughput(rule), spent)
 
 

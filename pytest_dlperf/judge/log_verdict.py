@@ -11,12 +11,13 @@ from typing import Final
 
 from pytest_dlperf.core.quantity import same_precision, same_unit
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.core.verdict import Comparison, Judgement, Prior, Rule, Verdict
+from pytest_dlperf.core.verdict import TOLERANCE, Comparison, Judgement, Prior, Rule, Verdict
 from pytest_dlperf.judge import refusals, sentences
-from pytest_dlperf.judge.compare import compare, learnt_tolerance
+from pytest_dlperf.judge.compare import compare
 from pytest_dlperf.judge.metrics import MetricValues, check_rates, session_value
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats.contrast import margin
+from pytest_dlperf.judge.stats.priors import LOGS
 
 #: Problem codes that leave open which training a log measured.
 DOUBTFUL: Final = (
@@ -26,8 +27,6 @@ DOUBTFUL: Final = (
 )
 #: Problem codes of a failed training, whose speed is meaningless.
 LOST: Final = frozenset({"loss-not-finite", "not-trained"})
-#: 90 % of 64 configurations of published reports repeat within this standard deviation.
-LOG_PRIOR: Final = Prior(run_sd=0.017, session_sd=0.006)
 _ESTIMATORS: Final = ("mean_of_rates", "median_of_rates", "time_weighted")
 #: The smallest share of a change that counts as its explanation.
 _EXPLAINS: Final = 0.5
@@ -69,7 +68,7 @@ class LogSide:
     has_loss: bool | None = None
 
 
-def judge_logs(before: LogSide, now: LogSide, rule: Rule) -> Judgement:
+def judge_logs(before: LogSide, now: LogSide, rule: Rule, *, prior: Prior = LOGS) -> Judgement:
     """Return the verdict on the training of ``now`` against that of ``before``.
 
     The sides must be the same training: another world size, batch, precision or unit is
@@ -98,13 +97,13 @@ def judge_logs(before: LogSide, now: LogSide, rule: Rule) -> Judgement:
         if reason:
             known = Comparison(now=statistics.median(rates), verdict=verdict)
             if same_unit(now.unit, before.unit):
-                found, _ = _compared(before.sessions, rates, rule)
+                found, _ = _compared(before.sessions, rates, rule, prior)
                 known = found.as_refused(verdict)
             return Judgement(verdict=verdict, reason=reason, throughput=known)
-    found, tolerance = _compared(before.sessions, rates, rule)
+    found, tolerance = _compared(before.sessions, rates, rule, prior)
     how = sentences.how_much(found, now.unit, before.name)
     disagreement = _disagreement(before, now, tolerance)
-    if disagreement and not _all_slower(before, now, found, rule):
+    if disagreement and not _all_slower(before, now, found, rule, prior):
         known = found.as_refused(Verdict.UNSTEADY)
         return Judgement(
             verdict=Verdict.UNSTEADY, reason=f"{disagreement}; by time, {how}", throughput=known
@@ -122,29 +121,26 @@ def judge_logs(before: LogSide, now: LogSide, rule: Rule) -> Judgement:
 
 
 def _compared(
-    stored: Sequence[Sequence[float]], rates: Sequence[float], rule: Rule
+    stored: Sequence[Sequence[float]], rates: Sequence[float], rule: Rule, prior: Prior
 ) -> tuple[Comparison, float]:
     """Return the comparison of rates with those of stored sessions, and its tolerance."""
     metric = MetricValues(
         now=session_value(rates),
         stored=tuple(session_value(session) for session in stored),
-        prior=LOG_PRIOR,
-        planned=session_value(rates).share,
-        # A learnt tolerance excuses nothing that is certain
-        floor=0.0 if rule.tolerance is None else None,
+        prior=prior,
     )
-    tolerance = rule.tolerance
-    if tolerance is None:
-        tolerance = min(learnt_tolerance(metric, rule, ONE_LOOK), rule.tolerance_max)
+    tolerance = TOLERANCE if rule.tolerance is None else rule.tolerance
     return compare(metric, tolerance, rule, ONE_LOOK), tolerance
 
 
-def _all_slower(before: LogSide, now: LogSide, found: Comparison, rule: Rule) -> bool:
+def _all_slower(
+    before: LogSide, now: LogSide, found: Comparison, rule: Rule, prior: Prior
+) -> bool:
     """Whether the training regressed by each of the rates of its logs."""
     verdicts = {found.verdict}
     for name in _ESTIMATORS:
         theirs, mine = ([run.estimates[name] for run in side.runs] for side in (before, now))
-        verdicts.add(_compared([theirs], mine, rule)[0].verdict)
+        verdicts.add(_compared([theirs], mine, rule, prior)[0].verdict)
     return verdicts == {Verdict.REGRESSED}
 
 

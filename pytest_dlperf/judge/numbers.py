@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
+from pytest_dlperf.core.verdict import TOLERANCE, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import sentences
-from pytest_dlperf.judge.compare import comparison_of, learnt_tolerance
+from pytest_dlperf.judge.compare import comparison_of
 from pytest_dlperf.judge.metrics import MetricValues, check_rates, session_value
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats.contrast import SessionValue, margin
-from pytest_dlperf.judge.stats.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
-from pytest_dlperf.judge.stats.priors import PAIRS, THROUGHPUT
+from pytest_dlperf.judge.stats.paired import by_pairs, contrast_of, pairs_of
+from pytest_dlperf.judge.stats.priors import NUMBERS, PAIRS
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed, stored_runs_needed
 from pytest_dlperf.judge.stats.stored import contrast
 
@@ -50,16 +50,11 @@ def judge_numbers(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
     """
     if refused := _refused(before, now):
         return refused
-    prior = rule.prior or THROUGHPUT["gpu"]
-    found = contrast(now.values, before.values, prior)
-    latest = now.values[-1]
-    metric = MetricValues(now=latest, stored=before.values, prior=prior, planned=latest.share)
-    tolerance, floor = rule.tolerance, None
-    if tolerance is None:
-        floor = 0.0  # a learnt tolerance excuses nothing that is certain
-        tolerance = min(learnt_tolerance(metric, rule, ONE_LOOK), rule.tolerance_max)
+    metric = MetricValues(now=now.values[-1], stored=before.values, prior=NUMBERS)
+    found = contrast(now.values, before.values, metric.prior)
+    tolerance = TOLERANCE if rule.tolerance is None else rule.tolerance
     compared = replace(
-        comparison_of(found, tolerance, rule, ONE_LOOK, floor=floor),
+        comparison_of(found, tolerance, rule, ONE_LOOK),
         now=_mean(now.values),
         before=_mean(before.values),
         provisional=len(before.sessions) == 1,
@@ -84,7 +79,7 @@ def judge_pairs(before: Numbers, now: Numbers, rule: Rule) -> Judgement:
             "need the same number on both sides, in the order in which they were measured"
         )
     mine, theirs = ([math.log(rate) for rate in side.rates] for side in (now, before))
-    prior, pairs = rule.prior or PAIRS["gpu"], pairs_of(mine, theirs)
+    prior, pairs = PAIRS["gpu"], pairs_of(mine, theirs)
     found = contrast_of(pairs, prior)
     tolerance = TOLERANCE if rule.tolerance is None else rule.tolerance
     compared = by_pairs(comparison_of(found, tolerance, rule, ONE_LOOK), before.rates)

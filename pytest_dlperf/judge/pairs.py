@@ -14,15 +14,15 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.metrics import gate_of
 from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.core.verdict import Comparison, Prior, Rule, Verdict
+from pytest_dlperf.core.verdict import MEMORY_TOLERANCE, Comparison, Prior, Rule, Verdict
 from pytest_dlperf.judge import gates, refusals
 from pytest_dlperf.judge.compare import comparison_of
-from pytest_dlperf.judge.metrics import MEMORY_FLOOR
+from pytest_dlperf.judge.comparisons import tolerance_of
 from pytest_dlperf.judge.readings import by_half
 from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.contrast import Contrast
-from pytest_dlperf.judge.stats.paired import TOLERANCE, by_pairs, contrast_of, pairs_of
+from pytest_dlperf.judge.stats.paired import by_pairs, contrast_of, pairs_of
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed
 
 
@@ -47,20 +47,13 @@ class Pairs:
         self._case, self._now, self._before, self._rule = case, now, before, rule
         self._device = case.layout.device
         self._in_turns = took_turns(now, before)
-        self._tolerance = next(
-            given for given in (rule.tolerance, case.tolerance, TOLERANCE) if given is not None
-        )
+        self._tolerance = tolerance_of(case, None, rule)
         self.throughput_rule = family.of_throughput(rule)
-        # Looks are planned as in ``more_runs``.
-        look_prior, count, protocol = (
-            priors.of_throughput(case, rule),
-            len(now.runs),
-            case.protocol,
-        )
+        count, protocol = len(now.runs), case.protocol
         #: The error rates of this look, and those of the last look if more pairs followed.
-        self.spent = spending(protocol, count, look_prior, in_pairs=True)
+        self.spent = spending(protocol, count, in_pairs=True)
         more = max(protocol.max_runs, protocol.runs + 1, count + 1)
-        self._last = spending(replace(protocol, max_runs=more), more, look_prior, in_pairs=True)
+        self._last = spending(replace(protocol, max_runs=more), more, in_pairs=True)
 
     def throughput(self) -> ComparedRates:
         """Return the comparison of the rates, by the median iteration where all runs have it."""
@@ -68,8 +61,8 @@ class Pairs:
         medians = (_medians(now.runs), _medians(before.runs))
         by_median = rates_in_turns(now.runs, before.runs) or medians
         rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
-        prior = priors.of_pairs(self._device, self._rule, in_turns=self._in_turns)
-        return ComparedRates(*self._compare(rates, prior, is_throughput=True), all(by_median))
+        prior = priors.PAIRS[self._device]
+        return ComparedRates(*self._compare(rates, prior, self.throughput_rule), all(by_median))
 
     def metrics(self) -> dict[str, Comparison]:
         """Return the metrics of every case, where all runs of both arms have them."""
@@ -77,14 +70,15 @@ class Pairs:
         found: dict[str, Comparison] = {}
         if _medians(now.runs) and _medians(before.runs):
             rates = (now.throughputs, before.throughputs)
-            found["whole_window"], _ = self._compare(rates, self._of_window)
+            found["whole_window"], _ = self._compare(rates, priors.PAIRS[device])
         mine, theirs = _cpu_seconds(self._case, now.runs), _cpu_seconds(self._case, before.runs)
         if device == "cpu" and mine and theirs:
             found["cpu_seconds"], _ = self._compare((mine, theirs), priors.PAIRS[device], sign=-1)
         mine, theirs = _peaks(now.runs), _peaks(before.runs)
         if mine and theirs:
+            rule = family.of_memory(self._rule, len(self._case.metrics))
             found["peak_memory"], _ = self._compare(
-                (mine, theirs), priors.MEMORY[device], sign=-1, floor=MEMORY_FLOOR
+                (mine, theirs), priors.MEMORY[device], rule, sign=-1, tolerance=MEMORY_TOLERANCE
             )
         return found
 
@@ -109,7 +103,8 @@ class Pairs:
                 continue
             prior = priors.of_figure(mine[0].unit, self._device)
             sign = 1 if mine[0].better == "higher" else -1
-            found[gate.name], _ = self._compare(values, prior, sign=sign, tolerance=gate.tolerance)
+            tolerance = gates.tolerance_of(gate, mine[0].unit)
+            found[gate.name], _ = self._compare(values, prior, sign=sign, tolerance=tolerance)
         return found
 
     def slower_by_all(self, known: Sequence[Comparison | None]) -> bool:
@@ -126,38 +121,35 @@ class Pairs:
         ):
             return False
         found, _ = self._compare(
-            (faster.throughputs, before.throughputs), self._of_window, is_throughput=True
+            (faster.throughputs, before.throughputs),
+            priors.PAIRS[self._device],
+            self.throughput_rule,
         )
         return found.verdict is Verdict.REGRESSED
-
-    @property
-    def _of_window(self) -> Prior:
-        return priors.of_windows_of_pairs(self._device, self._rule, in_turns=self._in_turns)
 
     def _compare(
         self,
         arms: tuple[Sequence[float], Sequence[float]],
         prior: Prior,
+        rule: Rule | None = None,
         *,
         sign: int = 1,
-        floor: float | None = None,
-        is_throughput: bool = False,
         tolerance: float | None = None,
     ) -> tuple[Comparison, Contrast]:
         """Return the comparison of values in the order of pairs, and the contrast behind it.
 
-        ``arms`` has the values of now and of before.
+        ``arms`` has the values of now and of before. Without a ``rule`` it is that of a metric
+        beside the throughput.
         """
         now, before = arms
-        asked = len(self._case.metrics)
-        rule = self.throughput_rule if is_throughput else family.of_other(self._rule, asked)
+        rule = rule or family.of_other(self._rule, len(self._case.metrics))
         sample = pairs_of(
             [sign * math.log(value) for value in now],
             [sign * math.log(value) for value in before],
         )
         found = contrast_of(sample, prior)
         allowed = self._tolerance if tolerance is None else tolerance
-        compared = comparison_of(found, allowed, rule, self.spent, sign=sign, floor=floor)
+        compared = comparison_of(found, allowed, rule, self.spent, sign=sign)
         needed = None
         if compared.verdict is Verdict.INCONCLUSIVE:
             needed = pairs_needed(sample, prior, allowed, rule, self._last, sign=sign)

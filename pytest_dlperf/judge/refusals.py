@@ -183,7 +183,7 @@ def _implausible(case: Case, measurement: Measurement, rule: Rule) -> str:
     ideal = case.world_size / (1 if reference is None else reference.world_size)
     if level is None or ideal <= 1 or level.amount <= _SUPER_LINEAR * ideal:
         return ""
-    variance, df = run_variance([level], priors.of_throughput(case, rule))
+    variance, df = run_variance([level], priors.of_throughput(case))
     low = level.value - quantile(rule.alpha, df) * math.sqrt(variance * level.share)
     if low <= math.log(ideal):
         return ""

@@ -8,15 +8,10 @@ from typing import Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.protocol import Protocol
-from pytest_dlperf.core.verdict import GOOD, Judgement, Prior, Rule, Verdict
-from pytest_dlperf.judge.stats import priors
+from pytest_dlperf.core.verdict import GOOD, Judgement, Verdict
 
 #: Runs of the first look; with fewer their spread is too uncertain.
 _FIRST: Final = 3
-#: The same where the noise of the machine class is known before the first run.
-_FIRST_KNOWN: Final = 2
-#: Below so many degrees of freedom of that noise, cases differ too much to rely on it.
-_ALIKE_DF: Final = 10.0
 #: The share of a certificate's error rate at each look, by their number. Looks share most of their
 #: runs: of normal values, three of these spend 0.75 of it; four 0.77 where the last is at 10
 #: pairs, and 0.95 where it is at 100.
@@ -45,53 +40,48 @@ class Spending:
 ONE_LOOK: Final = Spending(certify=1.0, alarm=1.0)
 
 
-def looks(protocol: Protocol, prior: Prior, *, in_pairs: bool = False) -> tuple[int, ...]:
+def looks(protocol: Protocol, *, in_pairs: bool = False) -> tuple[int, ...]:
     """Return the numbers of runs after which a case is judged, and possibly finished.
 
     ``in_pairs``: of pairs of runs.
     """
     if not protocol.adaptive:
         return (protocol.runs,)
-    is_known = prior.learnt and prior.run_df >= _ALIKE_DF
-    first = _FIRST_KNOWN if is_known else _FIRST
-    counts = {min(first, protocol.runs), protocol.runs, protocol.max_runs}
+    counts = {min(_FIRST, protocol.runs), protocol.runs, protocol.max_runs}
     if in_pairs and protocol.max_runs - protocol.runs >= _FAR_APART:
         counts.add((protocol.runs + protocol.max_runs) // 2)
     return tuple(sorted(counts))
 
 
-def spending(
-    protocol: Protocol, measured: int, prior: Prior, *, in_pairs: bool = False
-) -> Spending:
+def spending(protocol: Protocol, measured: int, *, in_pairs: bool = False) -> Spending:
     """Return the error rates that a look at ``measured`` runs, or pairs, may spend.
 
     Every look may certify, at the same rate. The first of several never fails a case, and the
     last one gets most of the alarm's rate (between Pocock and O'Brien-Fleming).
     """
-    counts = looks(protocol, prior, in_pairs=in_pairs)
+    counts = looks(protocol, in_pairs=in_pairs)
     may_fail = counts[1:] or counts
     done = sum(measured >= count for count in may_fail)
     alarm = _ALARM[len(may_fail)][max(0, done - 1)]
     return Spending(certify=_CERTIFY[len(counts)], alarm=alarm)
 
 
-def looked(case: Case, measurement: Measurement, rule: Rule) -> Spending:
+def looked(case: Case, measurement: Measurement) -> Spending:
     """Return the error rates of the look at all runs that ``measurement`` has."""
-    return spending(case.protocol, len(measurement.runs), priors.of_throughput(case, rule))
+    return spending(case.protocol, len(measurement.runs))
 
 
 def more_runs(
-    case: Case, judgement: Judgement | None, measured: int, rule: Rule, *, in_pairs: bool = False
+    case: Case, judgement: Judgement | None, measured: int, *, in_pairs: bool = False
 ) -> int:
     """Return how many further runs, or ``in_pairs`` pairs, to launch now; 0 when it is done.
 
     ``judgement`` is that of the runs so far, None where there is nothing to judge against.
     A case that is certified, or in error, is done at any look. A slow one is done only after
-    fresh runs have confirmed it, and one that is too noisy to certify and looks slower goes on to
-    the last look. A case that cannot be compared gets just the protocol's runs.
+    fresh runs have confirmed it. A case that cannot be compared gets just the protocol's runs.
     """
     protocol = case.protocol
-    counts = looks(protocol, priors.of_throughput(case, rule), in_pairs=in_pairs)
+    counts = looks(protocol, in_pairs=in_pairs)
     if measured < counts[0]:
         return counts[0] - measured
     verdict = None if judgement is None else judgement.verdict
@@ -99,23 +89,14 @@ def more_runs(
         return 0
     if verdict is Verdict.REGRESSED and measured >= counts[min(1, len(counts) - 1)]:
         return 0
-    if verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE} or _may_be_slower(judgement):
+    if verdict in {Verdict.REGRESSED, Verdict.INCONCLUSIVE}:
         return next((count - measured for count in counts if count > measured), 0)
     return max(0, protocol.runs - measured)
 
 
-def _may_be_slower(judgement: Judgement | None) -> bool:
-    """Whether a case is too noisy to certify, and looks slower: more runs may show that it is."""
-    if judgement is None or judgement.verdict is not Verdict.UNSTEADY:
-        return False
-    found = judgement.throughput
-    # Only where noise alone is why it is unsteady, the tolerance that it needs is known
-    return found.tolerance is not None and found.interval is not None and found.interval[1] < 0
-
-
-def has_looked(case: Case, measured: int, rule: Rule) -> bool:
+def has_looked(case: Case, measured: int) -> bool:
     """Whether as many runs are measured as the first look at the case needs."""
-    return measured >= looks(case.protocol, priors.of_throughput(case, rule))[0]
+    return measured >= looks(case.protocol)[0]
 
 
 def samples_scaling(case: Case, judgement: Judgement | None, sampled: int) -> bool:

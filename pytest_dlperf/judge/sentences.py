@@ -156,14 +156,6 @@ def drifted(found: Comparison) -> str:
     )
 
 
-def new_node(node: str) -> str:
-    """Return why only large changes can be detected on a node without stored sessions."""
-    return (
-        f"; no session of node {node} is stored, and nodes differ, so only larger changes can be "
-        "detected until some are"
-    )
-
-
 def memory(found: Comparison) -> str:
     """Return the sentence of a peak memory that grew."""
     return (
@@ -211,13 +203,3 @@ def speedup_not_judged(now: str, before: str) -> str:
     if not now:
         return "; its speedup is not judged, as it could not be measured (see the note)"
     return f"; its speedup over {now} is not judged, as the stored one is over {before}"
-
-
-def noisy(tolerance: float, rule: Rule) -> str:
-    """Return the sentence of a case whose noise hides too large changes."""
-    return (
-        f"cannot detect changes below {percent(tolerance)}, above the "
-        f"{percent(rule.tolerance_max)} that --dlperf-tolerance-max allows, because the stored "
-        f"runs vary too much; quiet the machine, {SIDE_BY_SIDE}, or set the slowdown that you "
-        "accept with --dlperf-tolerance"
-    )

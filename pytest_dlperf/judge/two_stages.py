@@ -18,27 +18,14 @@ from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import refusals, sentences
 from pytest_dlperf.judge.brief import ACCEPT_IT, ends, than_before, what_is_worse, with_remedy
-from pytest_dlperf.judge.comparisons import given_tolerance
 from pytest_dlperf.judge.creep import is_suspected
 from pytest_dlperf.judge.screen import looked
 from pytest_dlperf.judge.stats.contrast import Spread, margin
 from pytest_dlperf.judge.stats.family import certify_alpha
+from pytest_dlperf.judge.stats.priors import ENOUGH_SESSIONS
 
-#: The slowdown up to which a case passes, where none is given.
-TOLERANCE: Final = 0.05
-#: From so many stored sessions on, their spread shows how far sessions differ. Where half of all
-#: sessions are slow, five that are all slow and a fast one now are one case in 64; with three it
-#: is one in 16, and each of them hides a slowdown.
-ENOUGH_SESSIONS: Final = 5
 #: Verdicts that no pair can change: nothing was measured, or there is nothing to compare with.
 _WITHOUT_A_LEVEL: Final = frozenset({Verdict.ERROR, Verdict.NOT_RUN, Verdict.NO_BASELINE})
-
-
-def screening_rule(case: Case, baseline: Baseline | None, rule: Rule) -> Rule:
-    """Return ``rule`` with the tolerance of both stages: the given one, else 5 %."""
-    given = rule.tolerance if baseline is None else given_tolerance(case, baseline, rule)
-    given = case.tolerance if given is None else given
-    return replace(rule, tolerance=TOLERANCE if given is None else given)
 
 
 def of_a_stage(rule: Rule) -> Rule:
@@ -55,10 +42,9 @@ def other_sides(
 ) -> tuple[Session, ...]:
     """Return the stored sessions with whose code pairs may decide a case, the best first.
 
-    Empty where stored sessions decide. ``rule`` is the session's own, before ``screening_rule``.
-    The anchor where the case seems to have crept away from it; else the last session. That is
-    enough for a change that stored sessions see at once, and for a known slowdown, with which no
-    session is stored, so that the last one is as fixed as an anchor.
+    Empty where stored sessions decide. The anchor where the case seems to have crept away from it;
+    else the last session. That is enough for a change that stored sessions see at once, and for a
+    known slowdown, with which no session is stored, so that the last one is as fixed as an anchor.
     """
     if baseline is None or not _can_be_paired(measurement, judgement, baseline):
         return ()
@@ -91,7 +77,7 @@ def _is_open(
     """
     if judgement.verdict not in GOOD:
         return True
-    alpha = certify_alpha(of_a_stage(rule), looked(case, measurement, rule))
+    alpha = certify_alpha(of_a_stage(rule), looked(case, measurement))
     return not _is_where_it_was(judgement.throughput, baseline, alpha)
 
 

@@ -10,13 +10,20 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import SPEEDUP_UNKNOWN, Measurement
 from pytest_dlperf.core.quantity import same_unit
-from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
+from pytest_dlperf.core.verdict import (
+    GOOD,
+    MEMORY_TOLERANCE,
+    TOLERANCE,
+    Comparison,
+    Judgement,
+    Rule,
+    Verdict,
+)
 from pytest_dlperf.judge import canary, convergence, gates, metrics, refusals, scaling, sentences
 from pytest_dlperf.judge.canary import Shift
 from pytest_dlperf.judge.compare import compare, is_certainly_slower
 from pytest_dlperf.judge.comparisons import (
     Compared,
-    capped,
     comparable_still,
     compare_all,
 )
@@ -87,9 +94,9 @@ def _seen(
     stored = tuple(session for session in sessions if session.runs)
     if baseline is None or not stored or not same_unit(measurement.unit, baseline.unit):
         return None
-    metric = metrics.throughput(case, measurement, stored, rule)
-    spent = looked(case, measurement, rule)
-    return compare(metric, rule.tolerance_min, family.of_throughput(rule), spent)
+    metric = metrics.throughput(case, measurement, stored)
+    spent = looked(case, measurement)
+    return compare(metric, TOLERANCE, family.of_throughput(rule), spent)
 
 
 def _judge_against(
@@ -102,7 +109,7 @@ def _judge_against(
         measurement.runs, [session.scaling for session in stored], case.layout.device
     )
     shift, moved = _machine(case, measurement, stored, compared)
-    refused = _refused(measurement, compared, shift if moved else None, unsteady, rule)
+    refused = _refused(measurement, compared, shift if moved else None, unsteady)
     if refused is not None:
         links = moved and refusals.only_links_slower(case, measurement, stored)
         may_fail = comparable_still(compared, links=links, in_doubt=moved or bool(unsteady))
@@ -124,8 +131,6 @@ def _judge_against(
     )
     if shift is not None:
         reason += refusals.machine_explains_nothing(shift)
-    if compared.rates.new_node:
-        reason += sentences.new_node(compared.rates.new_node)
     if "speedup" not in compared.others:
         reason += _unjudged_speedup(measurement, stored)
     judged = Judgement(
@@ -134,7 +139,7 @@ def _judge_against(
         throughput=throughput,
         metrics=compared.others,
     )
-    parent = metrics.parent(case, measurement, stored, rule)
+    parent = metrics.parent(case, measurement, stored)
     judged = _with_metrics(judged, parent, slower_why, measurement.reference_words)
     return gates.with_gates(judged, case, measurement, compared.gated)
 
@@ -176,7 +181,7 @@ def _machine(
 
 
 def _refused(
-    measurement: Measurement, compared: Compared, shift: Shift | None, unsteady: str, rule: Rule
+    measurement: Measurement, compared: Compared, shift: Shift | None, unsteady: str
 ) -> Judgement | None:
     """Return the judgement that something else than the case forbids to judge; None if nothing.
 
@@ -188,14 +193,7 @@ def _refused(
         return _not_judged(Verdict.INCOMPARABLE, reason, measurement, found)
     if unsteady:
         return _not_judged(Verdict.UNSTEADY, unsteady, measurement, found)
-    is_wide = compared.is_learnt and compared.tolerance > rule.tolerance_max
-    if not is_wide or found.verdict is Verdict.REGRESSED:
-        return None
-    reason = sentences.noisy(compared.tolerance, rule)
-    noisy = _not_judged(Verdict.UNSTEADY, reason, measurement, found)
-    # What a noisy case cannot see is why it was refused
-    shown = replace(noisy.throughput, sees=found.sees, tolerance=found.tolerance)
-    return replace(noisy, throughput=shown)
+    return None
 
 
 def with_facts(
@@ -209,11 +207,11 @@ def with_facts(
 
     That is a peak memory that grew, and gated metrics that no other process moves.
     """
-    spent = looked(case, measurement, rule)
+    spent = looked(case, measurement)
     facts = {}
     if (memory := metrics.peak_memory(case, measurement, stored)) is not None:
-        other_rule = family.of_other(rule, len(case.metrics))
-        found = compare(memory, capped(memory, rule, spent), other_rule, spent)
+        memory_rule = family.of_memory(rule, len(case.metrics))
+        found = compare(memory, MEMORY_TOLERANCE, memory_rule, spent)
         if found.verdict is Verdict.REGRESSED:
             facts["peak_memory"] = found
     failed = _with_facts(refused, facts, None, "")

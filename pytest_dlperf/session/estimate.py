@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.id_words import CaseId
-from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.flow.lock_step import WINDOW_S
 from pytest_dlperf.judge.screen import looks
-from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.report.figures import span
 
 #: A span of seconds: the least and the most.
@@ -92,7 +90,6 @@ class Forecast:
     def of(
         cls,
         cases: Sequence[Case],
-        rule_for: Callable[[Case], Rule],
         time_of: Callable[[Case, int], Time],
         *,
         pairs: bool = False,
@@ -106,8 +103,7 @@ class Forecast:
         parts: dict[str, Part] = {}
         follow: dict[str, Part] = {}
         for case in cases:
-            prior = priors.of_throughput(case, rule_for(case))
-            launches, counts = 2 if pairs else 1, looks(case.protocol, prior)
+            launches, counts = 2 if pairs else 1, looks(case.protocol)
             parts[case.id] = Part.of(case, counts, time_of(case, launches), launches=launches)
             if not pairs and may_need_pairs(case):
                 follow[case.id] = Part.of(case, counts, time_of(case, 2), launches=2)

@@ -94,9 +94,8 @@ OPTIONS: Final = (
     Option("max-runs", "N", "at most this many runs to confirm a verdict (10)", parse="whole"),
     Option("timeout", "S", "seconds after which a run is ended (1800)", parse="seconds"),
     Option(
-        "tolerance", "SHARE", "slowdown up to which a case passes, as 3%% (learnt)", parse="share"
+        "tolerance", "SHARE", "slowdown up to which a case passes, as 3%% (5%%)", parse="share"
     ),
-    Option("tolerance-max", "SHARE", "largest learnt tolerance (20%%)", parse="share"),
     Option(
         "min-effect", "SHARE", "a slowdown below this is not a regression (1%%)", parse="share"
     ),

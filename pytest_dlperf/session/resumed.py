@@ -217,7 +217,7 @@ def judged_now(outcome: Outcome, bench: Bench) -> Outcome:
     case = outcome.case
     try:
         baseline = bench.baseline(case)
-        judgement = judge_again(outcome, baseline, bench.rule_for(case))
+        judgement = judge_again(outcome, baseline, bench.policy.rule)
         judgement = bench.stored.with_folder(judgement)
     except DlperfError as error:
         judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))

@@ -17,7 +17,6 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import NEVER, Verdict
 from pytest_dlperf.judge.screen import looks
-from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.report import json_
 from pytest_dlperf.report.figures import span
 from pytest_dlperf.report.selftest import TRIES, Asked, Try, exit_code, lines, pages
@@ -283,8 +282,7 @@ class _SelfTest:
             if not tries.asked().is_stored:
                 continue
             outcome = tries.store[-1].outcome
-            prior = priors.of_throughput(outcome.case, self._settings.rule)
-            counts = looks(outcome.case.protocol, prior)
+            counts = looks(outcome.case.protocol)
             # The slower steps are measured in pairs as well, where a commit has the code
             pairs = self._settings.second_stage != NEVER and outcome.commit and not outcome.dirty
             each = 1 + slower + (1 + slower if pairs else 0)

@@ -124,7 +124,7 @@ def rule(given: Given) -> Rule:
     """Return the rule of the verdicts."""
     values = {
         name.replace("-", "_"): given(name)
-        for name in ("tolerance", "tolerance-max", "min-effect", "alpha", "family")
+        for name in ("tolerance", "min-effect", "alpha", "family")
     }
     return Rule(**{field: value for field, value in values.items() if value is not None})
 

@@ -58,7 +58,7 @@ def store_baseline(outcome: Outcome, bench: Bench, settings: Settings, *, fails:
     """
     judgement, store = outcome.judgement, bench.stored.store
     try:
-        rule = bench.rule_for(outcome.case)
+        rule = bench.policy.rule
         change = update.write(
             store,
             outcome,

@@ -147,7 +147,7 @@ class Noise:
         level = self.level() * (1 - slower)
         rates: list[float] = []
         judged: Judgement | None = None
-        while more := more_runs(subject, judged, len(rates), rule):
+        while more := more_runs(subject, judged, len(rates)):
             rates += self.rates(level, more)
             judged = judge(subject, measurement(rates), before, rule)
         assert judged is not None

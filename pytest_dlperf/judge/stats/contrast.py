@@ -42,8 +42,6 @@ class SessionValue:
     value: float
     #: Logs of the runs behind each median: one sample, or two for a ratio.
     samples: tuple[tuple[float, ...], ...]
-    #: Host of the first rank; empty if unknown.
-    node: str = ""
 
     @property
     def share(self) -> float:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_dlperf.core.baseline import Baseline, level_of
-from pytest_dlperf.core.verdict import Rule
+from pytest_dlperf.core.verdict import MEMORY_TOLERANCE, Rule
 from pytest_dlperf.judge.screen import Spending
 
 #: The part of a case's error rate for its throughput, in which most slowdowns show.
@@ -47,3 +47,9 @@ def of_other(rule: Rule, asked: int = 0) -> Rule:
     All of a case together spend its error rate at most (Bonferroni).
     """
     return replace(rule, alarm_share=(1 - _THROUGHPUT) / (_OTHERS + asked))
+
+
+def of_memory(rule: Rule, asked: int = 0) -> Rule:
+    """Return the rule for the peak memory; ``asked`` is that of ``of_other``."""
+    least = max(rule.min_effect, MEMORY_TOLERANCE)
+    return replace(of_other(rule, asked), min_effect=least)

@@ -15,13 +15,21 @@ from pytest_dlperf.core.findings import Rate
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.metric import Better, Figure, Gate, StoredFigures
 from pytest_dlperf.core.metrics import gate_of
-from pytest_dlperf.core.verdict import GOOD, Comparison, Prior, Rule, Verdict
+from pytest_dlperf.core.verdict import (
+    GOOD,
+    MEMORY_TOLERANCE,
+    TOLERANCE,
+    Comparison,
+    Prior,
+    Rule,
+    Verdict,
+)
 from pytest_dlperf.judge import gates, metrics
-from pytest_dlperf.judge.compare import comparison_of, learnt_tolerance
+from pytest_dlperf.judge.compare import comparison_of
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.contrast import SessionValue, margin
-from pytest_dlperf.judge.stats.stored import expected_spread
+from pytest_dlperf.judge.stats.stored import expected_contrast
 
 #: The longest time from one case to the next within a session of pytest.
 _LONGEST_CASE: Final = timedelta(hours=2)
@@ -83,21 +91,27 @@ class Gated:
     prior: Prior
     #: As in ``Metric``.
     sign: int = 1
-    floor: float | None = None
-    #: Given by the marker for a metric that it gates.
-    tolerance: float | None = None
+    #: Of a metric that is not the throughput.
+    tolerance: float = TOLERANCE
     #: Of a count, whose values have the values of the runs: any change for the worse alarms.
     is_count: bool = False
     #: Number of metrics that the marker gates: alpha is split over them too.
     asked: int = 0
 
-    def given(self, rule: Rule) -> float | None:
-        """Return the tolerance that somebody set; None where it is learnt."""
-        return rule.tolerance if self.decides else self.tolerance
+    def tolerance_by(self, rule: Rule) -> float:
+        """Return the change for the worse up to which it passes; that of ``rule`` is given."""
+        if not self.decides:
+            return self.tolerance
+        return TOLERANCE if rule.tolerance is None else rule.tolerance
 
-    def against(
-        self, session: Session, others: Sequence[Session], rule: Rule
-    ) -> metrics.MetricValues | None:
+    def rule_by(self, rule: Rule) -> Rule:
+        """Return the rule of this metric: its part of a case's error rate."""
+        if self.decides:
+            return family.of_throughput(rule)
+        of_metric = family.of_memory if self.name == "peak_memory" else family.of_other
+        return of_metric(rule, self.asked)
+
+    def against(self, session: Session, others: Sequence[Session]) -> metrics.MetricValues | None:
         """Return the values of ``session`` and of those of ``others`` that it is compared with.
 
         None where a side has none.
@@ -109,23 +123,18 @@ class Gated:
         if self.decides:
             return metrics.of_stored_session(session, others, self.prior)
         return metrics.MetricValues(
-            now=now,
-            stored=metrics.comparable(now.node, before),
-            prior=self.prior,
-            planned=now.share,
-            sign=self.sign,
-            floor=self.floor,
+            now=now, stored=tuple(before), prior=self.prior, sign=self.sign
         )
 
     @property
     def decides(self) -> bool:
-        """Whether too much scatter of this metric leaves the whole case unsteady."""
+        """Whether it is the metric that a given tolerance is for."""
         return self.name == "throughput"
 
 
-def gated_metrics(device: DeviceKind, rule: Rule, asked: int = 0) -> tuple[Gated, ...]:
+def gated_metrics(device: DeviceKind, asked: int = 0) -> tuple[Gated, ...]:
     """Return the metrics that fail every case; ``asked``: how many more its marker gates."""
-    prior = rule.prior or priors.THROUGHPUT[device]
+    prior = priors.THROUGHPUT[device]
     return (
         Gated(name="throughput", value_of=metrics.stored_throughput, prior=prior),
         Gated(name="speedup", value_of=metrics.stored_speedup, prior=prior, asked=asked),
@@ -134,7 +143,7 @@ def gated_metrics(device: DeviceKind, rule: Rule, asked: int = 0) -> tuple[Gated
             value_of=metrics.stored_memory,
             prior=priors.MEMORY[device],
             sign=-1,
-            floor=metrics.MEMORY_FLOOR,
+            tolerance=MEMORY_TOLERANCE,
             asked=asked,
         ),
     )
@@ -156,8 +165,7 @@ def asked_metrics(
                 value_of=functools.partial(_asked_value, gate.name, sign, is_count),
                 prior=priors.of_figure(stored.unit, device),
                 sign=sign,
-                floor=0.0 if gate.tolerance is None else None,
-                tolerance=0.0 if is_count else gate.tolerance,
+                tolerance=0.0 if is_count else gates.tolerance_of(gate, stored.unit),
                 is_count=is_count,
                 asked=len(asked),
             )
@@ -179,9 +187,7 @@ def leave_one_out(
 ) -> tuple[Mapping[str, Comparison], ...]:
     """Return the verdicts on each session's metrics, judged against the other sessions.
 
-    The sessions are of one level. A metric that fewer than three of them have is not judged. The
-    verdict on all of them is ``unsteady`` where the throughput of the others scatters more than
-    ``tolerance_max`` allows.
+    The sessions are of one level. A metric that fewer than three of them have is not judged.
     """
     found: list[dict[str, Comparison]] = [{} for _ in sessions]
     if not sessions:
@@ -196,11 +202,8 @@ def leave_one_out(
         if len(known) < FEWEST:
             continue
         for i in known:
-            if any(one.verdict is Verdict.UNSTEADY for one in found[i].values()):
-                found[i][gated.name] = Comparison(verdict=Verdict.UNSTEADY)
-                continue
             others = [sessions[j] for j in known if j != i]
-            if (values := gated.against(sessions[i], others, rule)) is not None:
+            if (values := gated.against(sessions[i], others)) is not None:
                 found[i][gated.name] = _compared(values, gated, rule)
     return tuple(found)
 
@@ -211,7 +214,7 @@ def against_level(
     """Return the verdicts on a session that was set aside, against the sessions of its level."""
     found: dict[str, Comparison] = {}
     for gated in all_gated:
-        values = gated.against(session, level, rule)
+        values = gated.against(session, level)
         if values is None:
             continue
         compared = _compared(values, gated, rule)
@@ -229,31 +232,16 @@ def _compared(values: metrics.MetricValues, gated: Gated, rule: Rule) -> Compari
         before = [value for one in stored for value in one.samples[0]]
         better: Better = "higher" if gated.sign > 0 else "lower"
         return gates.count(now.samples[0], before, Figure(value=now.amount, better=better))
-    tolerance = tolerance_of(values, gated, rule)
-    is_noisy = gated.given(rule) is None and tolerance > rule.tolerance_max
-    if is_noisy:
-        tolerance = rule.tolerance_max
-    is_learnt = gated.decides and rule.tolerance is None
-    found = comparison_of(
+    return comparison_of(
         values.contrast(),
-        tolerance,
-        family.of_throughput(rule) if gated.decides else family.of_other(rule, gated.asked),
+        gated.tolerance_by(rule),
+        gated.rule_by(rule),
         ONE_LOOK,
         sign=gated.sign,
-        floor=0.0 if is_learnt else gated.floor,  # a learnt tolerance excuses nothing certain
     )
-    if is_noisy and gated.decides and found.verdict is not Verdict.REGRESSED:
-        return Comparison(verdict=Verdict.UNSTEADY)
-    return found
 
 
-def tolerance_of(values: metrics.MetricValues, gated: Gated, rule: Rule) -> float:
-    """Return the tolerance of a session like ``values.now``: the given one, or the learnt one."""
-    given = gated.given(rule)
-    return learnt_tolerance(values, rule, ONE_LOOK) if given is None else given
-
-
-def of_level(level: Sequence[Session], gated: Gated, rule: Rule) -> metrics.MetricValues | None:
+def of_level(level: Sequence[Session], gated: Gated) -> metrics.MetricValues | None:
     """Return the values of a level, where ``now`` is a further session like its last one.
 
     None where no session of it has the metric.
@@ -264,25 +252,17 @@ def of_level(level: Sequence[Session], gated: Gated, rule: Rule) -> metrics.Metr
     if gated.decides:
         values, prior = metrics.stored_throughputs(level), gated.prior
     else:
-        values, prior = list(metrics.comparable(known[-1].node, known)), gated.prior
-    return metrics.MetricValues(
-        now=values[-1],
-        stored=tuple(values),
-        prior=prior,
-        planned=values[-1].share,
-        sign=gated.sign,
-    )
+        values, prior = known, gated.prior
+    return metrics.MetricValues(now=values[-1], stored=tuple(values), prior=prior, sign=gated.sign)
 
 
 def can_be_certified(values: metrics.MetricValues, gated: Gated, rule: Rule) -> bool:
     """Whether a further session like ``values.now`` is certified, if it is at its level."""
-    tolerance = tolerance_of(values, gated, rule)
     if gated.is_count:
         return True
-    if gated.given(rule) is None:
-        return tolerance <= rule.tolerance_max
-    expected = expected_spread(values.planned, values.stored, values.prior)
-    return expected.reach(rule.alpha * ONE_LOOK.certify) < margin(tolerance, gated.sign)
+    expected = expected_contrast(values.now.share, values.stored, values.prior)
+    margin_log = margin(gated.tolerance_by(rule), gated.sign)
+    return expected.certified(rule.alpha * ONE_LOOK.certify) > -margin_log
 
 
 def alarms_in(judged: Mapping[str, Comparison]) -> frozenset[str]:

@@ -22,16 +22,14 @@ from pytest_dlperf.judge.stats.contrast import (
     never_wider,
 )
 
-#: The tolerance of interleaved pairs, where none is given.
-TOLERANCE: Final = 0.03
 #: Share trimmed at each end where a pair is far off, as other programs disturbed one of its runs.
 _TRIMMED: Final = 0.2
 #: A pair is far off from this many standard deviations on, by the median deviation.
 _OUTLIER: Final = 5.0
-#: Degrees of freedom of the built-in prior: few, as recorded cases differ so much that a prior is
+#: Degrees of freedom of the prior: few, as recorded cases differ so much that a prior is
 #: worth 1.3 degrees of freedom by the 64 published configurations, and 1.8 by the CPU recordings
 #: (Smyth 2004, section 6.2).
-_BUILT_IN_DF: Final = 1.5
+_PRIOR_DF: Final = 1.5
 #: Fewer pairs than this are not trimmed: too few would be left.
 _FEWEST_TO_TRIM: Final = 6
 
@@ -77,21 +75,19 @@ def pairs_of(now: Sequence[float], before: Sequence[float]) -> PairedDifferences
 def contrast_of(pairs: PairedDifferences, prior: Prior) -> Contrast:
     """Return the contrast of the two arms.
 
-    The variance is moderated by the prior (Smyth 2004). Where pairs are noisier than the prior
-    says, an alarm or a certificate must also hold by their own spread; with the built-in prior a
-    certificate always must.
+    The variance is moderated by the prior (Smyth 2004). A certificate must also hold by the pairs'
+    own spread, and so must an alarm where they are noisier than the prior says.
     """
     own, own_df = pairs.variance, pairs.kept - 1
-    df = _prior_df(prior)
     by_itself = Spread(se=math.sqrt(own / pairs.kept) if own_df else math.inf, df=max(own_df, 1))
     believed = 2 * prior.run_sd**2
     noisier = is_noisier(own, own_df, believed)
-    variance = never_wider(believed, df, own, own_df, pairs.kept)
+    variance = never_wider(believed, _PRIOR_DF, own, own_df, pairs.kept)
     return Contrast(
         shift=pairs.shift,
         se=math.sqrt(variance / pairs.kept),
-        df=df + own_df,
-        own_certificate=None if prior.learnt and not noisier else by_itself,
+        df=_PRIOR_DF + own_df,
+        own_certificate=by_itself,
         own_alarm=by_itself if noisier else None,
     )
 
@@ -101,12 +97,7 @@ def likely_variance(pairs: PairedDifferences, prior: Prior) -> float:
     own, own_df, believed = pairs.variance, pairs.kept - 1, 2 * prior.run_sd**2
     if is_noisier(own, own_df, believed):
         return own
-    return moderated(believed, _prior_df(prior), own, own_df)
-
-
-def _prior_df(prior: Prior) -> float:
-    """Return the degrees of freedom of the prior."""
-    return prior.run_df if prior.learnt else min(prior.run_df, _BUILT_IN_DF)
+    return moderated(believed, _PRIOR_DF, own, own_df)
 
 
 def _has_outlier(ordered: Sequence[float]) -> bool:

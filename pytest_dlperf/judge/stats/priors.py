@@ -1,8 +1,7 @@
 """Priors for the noise of each metric, used until a case has enough runs of its own.
 
 They are from recorded repeats, see docs/verdicts.md, weak, and rather wide: a case with few
-stored runs is judged by them, a case with many by its own spread. The noise that was learnt of
-the machine class (``learn.py``) takes precedence.
+stored runs is judged by them, a case with many by its own spread.
 """
 
 from __future__ import annotations
@@ -14,13 +13,30 @@ from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.layout import DeviceKind
-from pytest_dlperf.core.verdict import Prior, Rule
+from pytest_dlperf.core.verdict import Prior
 
+#: From so many stored sessions on, their spread shows how far sessions differ. Where half of all
+#: sessions are slow, five that are all slow and a fast one now are one case in 64; with three it
+#: is one in 16, and each of them hides a slowdown.
+ENOUGH_SESSIONS: Final = 5
+#: What a fall must exceed, as a share, where fewer sessions are stored. CPU: beyond the falls of
+#: unchanged training that were recorded on a two-core virtual machine, 23.1 % (tiny TSM, fp32,
+#: 1n1c) and 18.1 % (bf16, 1n2c) between the medians of two runs, five minutes apart; others' CPU
+#: share was below 0.4 %, and no time was stolen. GPU: of sessions that differ by 3 %, or have two
+#: modes 10 % apart, hardly two are as far apart.
+_FAR_CPU: Final = -math.log1p(-0.25)
+_FAR_GPU: Final = -math.log1p(-0.15)
 #: For throughput and speedup against stored sessions.
 THROUGHPUT: Final[Mapping[DeviceKind, Prior]] = {
-    "cpu": Prior(run_sd=0.03, session_sd=0.03),
-    "gpu": Prior(run_sd=0.008, session_sd=0.01),
+    "cpu": Prior(run_sd=0.03, session_sd=0.03, enough_sessions=ENOUGH_SESSIONS, far=_FAR_CPU),
+    "gpu": Prior(run_sd=0.008, session_sd=0.01, enough_sessions=ENOUGH_SESSIONS, far=_FAR_GPU),
 }
+#: For plain numbers, whatever they are of.
+NUMBERS: Final = Prior(run_sd=0.008, session_sd=0.01)
+#: For logs: 90 % of 64 configurations of published reports repeat within this standard deviation.
+LOGS: Final = Prior(run_sd=0.017, session_sd=0.006)
+#: For logs against stored sessions.
+LOGS_AND_STORED: Final = replace(LOGS, enough_sessions=ENOUGH_SESSIONS, far=_FAR_GPU)
 #: For runs in pairs, which follow each other at once: a pair differs by the root of 2 times as
 #: much. CPU: undisturbed pairs of recorded PyTorch and NumPy training, 1.3 to 4.6 % a pair. GPU:
 #: 64 configurations of published reports. Scale of the variances of cases (Smyth 2004, section
@@ -48,45 +64,6 @@ def of_figure(unit: str, device: DeviceKind) -> Prior:
     return MEMORY[device] if unit == "bytes" else FIGURES[device]
 
 
-#: A fall, as a share, beyond those of unchanged training that were recorded on a two-core virtual
-#: machine: 23.1 % (tiny TSM, fp32, 1n1c) and 18.1 % (bf16, 1n2c) between the medians of two runs,
-#: five minutes apart; others' CPU share was below 0.4 %, and no time was stolen. Runs of one
-#: session varied by 6 and 10 %.
-_FAR: Final = 0.25
-
-
-def of_throughput(case: Case, rule: Rule) -> Prior:
-    """Return the prior learnt for this machine class, else the built-in one.
-
-    On CPUs, as long as too few sessions are stored to know how far they differ, it has the
-    distance of the recorded virtual machine.
-    """
-    device = case.layout.device
-    prior = rule.prior or THROUGHPUT[device]
-    if device != "cpu" or prior.learnt:
-        return prior
-    return replace(prior, far=-math.log1p(-_FAR), quiet_run_sd=THROUGHPUT["cpu"].run_sd)
-
-
-def of_pairs(device: DeviceKind, rule: Rule, *, in_turns: bool = False) -> Prior:
-    """Return the prior for runs in pairs, by their median iteration.
-
-    Learnt noise is that of launches that follow each other: a pair whose arms took turns shares
-    most of it, so that this counts only where it is less than the built-in prior.
-    """
-    known = rule.prior
-    if known is not None and known.median_run_sd is not None:
-        known = replace(known, run_sd=known.median_run_sd, run_df=known.median_run_df)
-    return _of_pairs(device, known, in_turns=in_turns)
-
-
-def of_windows_of_pairs(device: DeviceKind, rule: Rule, *, in_turns: bool = False) -> Prior:
-    """Return the prior for runs in pairs, by their work over time."""
-    return _of_pairs(device, rule.prior, in_turns=in_turns)
-
-
-def _of_pairs(device: DeviceKind, known: Prior | None, *, in_turns: bool) -> Prior:
-    built_in = PAIRS[device]
-    if known is None or (in_turns and known.run_sd > built_in.run_sd):
-        return built_in
-    return known
+def of_throughput(case: Case) -> Prior:
+    """Return the prior of a rate against stored sessions."""
+    return THROUGHPUT[case.layout.device]

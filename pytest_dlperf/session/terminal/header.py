@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.id_words import CaseId
-from pytest_dlperf.core.verdict import NEVER, Rule
+from pytest_dlperf.core.verdict import NEVER
 from pytest_dlperf.flow.confirm import pairs_may_follow
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.report.figures import span
@@ -108,13 +107,6 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
             case.layout.device, case.layout.devices_per_node
         )
 
-    def rule_for(case: Case) -> Rule:
-        try:
-            noise = session.store.noise(machine_class(case))
-        except DlperfError:
-            return settings.rule  # the case itself reports it, as its error
-        return replace(settings.rule, prior=noise.prior(case.world_size) if noise else None)
-
     def time_of(case: Case, launches: int) -> Time:
         hardware, in_pair = machine_class(case), launches > 1
         others = notes.run_times_of_others(known, case, hardware, in_pair=in_pair)
@@ -139,13 +131,12 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
         try:
             found = session.store.find(machine_class(case), case.suite, case.id)
         except DlperfError:
-            return False  # as above
+            return False  # the case itself reports it, as its error
         last = found.level[-1] if found is not None and found.level else None
         return last is not None and (bool(settings.inject) or may_follow(last.commit, last.dirty))
 
     forecast = Forecast.of(
         cases,
-        rule_for,
         time_of,
         pairs=settings.against is not None,
         may_need_pairs=may_need_pairs,

@@ -21,7 +21,7 @@ from pytest_dlperf.core.place import IN_JOB
 from pytest_dlperf.core.secret_texts import masked_values, secrets_of
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.core.writable import unforeseen
-from pytest_dlperf.flow.learn_noise import learn_noise, with_later_sessions
+from pytest_dlperf.flow.later import with_later_sessions
 from pytest_dlperf.report import json_, terminal
 from pytest_dlperf.report.printable import shown
 from pytest_dlperf.session.exits import write_line
@@ -139,7 +139,7 @@ class Collector:
         #: What was said of tests whose process was gone, by node id.
         self._crashed: dict[str, str] = {}
         self._reports = SessionReports()
-        self._not_learnt = ""
+        self._not_foreseen = ""
         self._exit_code = 0
         self._no_step_summary = ""
         options = config.option
@@ -282,7 +282,7 @@ class Collector:
                 outcome = outcome_of(planned, session, words, verdict=Verdict.ERROR)
                 self._take(replace(outcome, command=self._reproduce(outcome)))
         wanted, others = session.settings.reports, {}
-        self._learn_noise(session)  # the reports say what it lets later sessions detect
+        self._foresee(session)  # before the reports, which say it
         if self._resumed is not None:
             # What the file has of cases that were not selected, or not reached, stays in it
             resumed = self._resumed.path.resolve()
@@ -296,7 +296,7 @@ class Collector:
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         # Where a test failed, pytest's own code says so, but not after pytest.exit(returncode=0)
         has_failed = any(outcome.failed for outcome in self.outcomes)
-        failed = self.measured_nothing or self._not_learnt or has_failed
+        failed = self.measured_nothing or self._not_foreseen or has_failed
         if failed and pytest_session.exitstatus in fine:
             pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._exit_code = int(pytest_session.exitstatus)
@@ -320,20 +320,9 @@ class Collector:
             pytest_session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._reports.lines.append(added.line + (": exit code 1" if strict else ""))
 
-    def _learn_noise(self, session: PerfSession) -> None:
-        """Learn from what was stored, now that every process of the session has judged."""
-        written = {
-            o.environment.machine_class for o in self.outcomes if o.update and o.environment
-        }
-        for machine_class in sorted(written):
-            try:
-                learn_noise(session.store, machine_class)
-            except DlperfError as error:
-                self._not_learnt = f"the noise of {machine_class} was NOT learnt: {error}"
-            except Exception as error:  # noqa: BLE001  # any: the reports come next
-                words = unforeseen(error)
-                self._not_learnt = f"the noise of {machine_class} was NOT learnt: {words}"
-        if not written or self._not_learnt:
+    def _foresee(self, session: PerfSession) -> None:
+        """Add what later sessions can detect by what was stored, as every process has judged."""
+        if not any(outcome.update for outcome in self.outcomes):
             return
         try:
             with_later = with_later_sessions(
@@ -343,10 +332,9 @@ class Collector:
                 count_family=not session.settings.family_given,
             )
             self._outcomes = {outcome.case.id: outcome for outcome in with_later}
-        except DlperfError as error:  # the reports, which come next, have the outcomes without it
-            self._not_learnt = f"what later sessions can detect is NOT known: {error}"
-        except Exception as error:  # noqa: BLE001  # as above
-            self._not_learnt = f"what later sessions can detect is NOT known: {unforeseen(error)}"
+        except Exception as error:  # noqa: BLE001  # any: the reports come next, without it
+            why = error if isinstance(error, DlperfError) else unforeseen(error)
+            self._not_foreseen = f"what later sessions can detect is NOT known: {why}"
 
     def write_summary(self, reporter: pytest.TerminalReporter, session: PerfSession) -> None:
         """Print the table, the sentences, and what was not judged."""
@@ -405,8 +393,8 @@ class Collector:
                 f"{taken} of {len(self.outcomes)} cases were taken from {self._resumed.path}, and "
                 "not measured in this session"
             )
-        if self._not_learnt:
-            remarks.append(f"{self._not_learnt}: exit code 1")
+        if self._not_foreseen:
+            remarks.append(f"{self._not_foreseen}: exit code 1")
         if verbosity >= 0:
             remarks += terminal.later_sessions(self.outcomes, verbosity=verbosity)
         if session.settings.observe and verbosity >= 0:

@@ -14,9 +14,8 @@ from typing import Final
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.codec import DecodeError
 from pytest_dlperf.core.errors import BaselineError
-from pytest_dlperf.core.verdict import MachineNoise
 from pytest_dlperf.core.wire_profile import ProfileRecord
-from pytest_dlperf.store.baseline import file_format, noise_file, packages_file, profile_file
+from pytest_dlperf.store.baseline import file_format, packages_file, profile_file
 from pytest_dlperf.store.baseline.key import PROFILE_END, PUBLISHED, Key, is_name
 from pytest_dlperf.store.baseline.replace_file import locked, remove_file, replace_file
 
@@ -42,7 +41,6 @@ class BaselineStore:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._noise: dict[str, MachineNoise | None] = {}
         #: Files as they were read last: their stamps, and what they hold.
         self._known: dict[Path, tuple[tuple[int, ...], Baseline | None]] = {}
 
@@ -59,16 +57,6 @@ class BaselineStore:
         return _published(self.root, case_id, suite) or (
             _published(_SHIPPED, case_id, suite) if workload.startswith(_SUITES) else ()
         )
-
-    def noise(self, machine_class: str) -> MachineNoise | None:
-        """Return the noise that a machine class has shown; None if none was learnt.
-
-        As it was when this store was first asked: no case of a session is judged by what others
-        stored meanwhile.
-        """
-        if machine_class not in self._noise:
-            self._noise[machine_class] = noise_file.read(self.root, machine_class)
-        return self._noise[machine_class]
 
     def all(self) -> Iterator[StoredBaseline]:
         """Yield every stored baseline, measured and published, sorted by path."""

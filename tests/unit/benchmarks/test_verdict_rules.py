@@ -98,26 +98,6 @@ def test_what_the_whole_window_lost_is_not_passed() -> None:
     assert found == "regressed"
 
 
-def test_the_learnt_prior_is_that_of_the_cases() -> None:
-    rng = np.random.default_rng(5)
-    logs = 0.02 * rng.standard_normal((24, 10, 5)) + 0.05 * rng.standard_normal((24, 10, 1))
-
-    def cases(values: object) -> list[list[list[ours.Run]]]:
-        return [
-            [[ours.Run(by_time=rate, by_median=rate) for rate in session] for session in case]
-            for case in values  # type: ignore[attr-defined]
-        ]
-
-    prior = ours.learnt(cases(np.exp(logs).tolist()), "gpu")
-    assert prior is not None
-    assert prior.run_sd == pytest.approx(0.02, rel=0.15)
-    assert prior.session_sd == pytest.approx(0.05, rel=0.2)
-    few = ours.learnt(cases([[[1.0, 1.1]]]), "gpu")
-    assert few is not None
-    assert not few.learnt
-    assert ours.learnt(cases([[[1.0]]]), "gpu") is None
-
-
 def test_a_rule_cannot_take_more_runs_than_there_are() -> None:
     draw = supply([1.0, 2.0, 3.0])
     assert draw(2) == [1.0, 2.0]

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
+from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
 
 PASSED, REGRESSED, OPEN = Verdict.PASSED, Verdict.REGRESSED, Verdict.INCONCLUSIVE
@@ -42,7 +42,7 @@ def looks(
 
 
 def decided(look: Callable[[int, Judgement | None], Look], case: Case = CASE) -> Judgement:
-    return until_decided(case, Rule(), "1 min", look).judgement
+    return until_decided(case, "1 min", look).judgement
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_case_is_looked_at_until_it_is_decided(
 
 def test_pairs_have_a_look_more():
     seen, look = looks((OPEN, {}), (OPEN, {}), (OPEN, {}), (PASSED, {}))
-    assert until_decided(CASE, Rule(), "1 min", look, in_pairs=True).judgement.verdict is PASSED
+    assert until_decided(CASE, "1 min", look, in_pairs=True).judgement.verdict is PASSED
     assert [wanted for wanted, _ in seen] == [3, 5, 7, 9]
 
 

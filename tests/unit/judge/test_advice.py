@@ -25,12 +25,12 @@ TIGHT = replace(RULE, tolerance=0.02)
 @pytest.mark.parametrize(
     ("before", "now", "rule", "verdict"),
     [
-        (FIVE, measurement(around(97.4)), RULE, Verdict.INCONCLUSIVE),
+        (FIVE, measurement(around(96)), RULE, Verdict.INCONCLUSIVE),
         (ONE, measurement(around(97.4)), TIGHT, Verdict.INCONCLUSIVE),
         (FIVE, measurement(around(90), problem="disturbed"), RULE, Verdict.INCOMPARABLE),
         (None, measurement(around(90), problem="disturbed"), RULE, Verdict.INCOMPARABLE),
         (QUICK, measurement(around(85), canary={"matmul": 42.5}), RULE, Verdict.INCOMPARABLE),
-        (NOISY, measurement(around(100, 0.2)), RULE, Verdict.UNSTEADY),
+        (NOISY, measurement(around(100, 0.2)), RULE, Verdict.INCONCLUSIVE),
     ],
     ids=["open", "open-one-session", "disturbed", "disturbed-at-first", "machine", "noisy"],
 )
@@ -45,7 +45,7 @@ def test_the_remedy_is_a_comparison_side_by_side(
 
 
 def test_an_interval_without_zero_is_said_to_be_no_alarm_where_it_is_none() -> None:
-    judged = judge(GPU, measurement(around(97.4)), FIVE, RULE)
+    judged = judge(GPU, measurement(around(96)), FIVE, RULE)
     found = judged.throughput
     assert found.interval is not None
     assert found.interval[1] < 0
@@ -58,7 +58,7 @@ def test_the_smallest_slowdown_that_is_certain_is_one_of_what_is_measured() -> N
     """A change a little below it and one a little beyond it have the two verdicts."""
     [sees] = {
         found[1]
-        for level in (97.4, 97.5)
+        for level in (96, 96.1)
         if (found := re.search(r"beyond ([\d.]+) %", judged_at(level)))
     }
     edge = 1 - float(sees) / 100

@@ -12,7 +12,7 @@ import pytest
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import RankSummary
-from pytest_dlperf.core.verdict import GOOD, Rule, Verdict
+from pytest_dlperf.core.verdict import GOOD, TOLERANCE, Rule, Verdict
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.stats import family
 from tests.helpers.judge_builders import CONDITIONS, case, fixed_runs, measurement
@@ -42,7 +42,7 @@ def test_what_the_machine_does_slowly_is_in_both_arms(
     assert judged.throughput.change == pytest.approx(change, abs=0.01)
     low, high = judged.throughput.interval or (0, 0)
     assert low < judged.throughput.change < high
-    assert judged.throughput.tolerance == 0.03
+    assert judged.throughput.tolerance == TOLERANCE
     assert not judged.throughput.provisional
     assert "v1" in judged.reason
     assert "in 10 pairs of runs" in judged.reason
@@ -56,7 +56,7 @@ def test_the_tolerance_is_the_command_lines_then_the_cases():
 
 
 def test_what_is_open_says_how_many_pairs_it_would_take():
-    now, before = pairs(-0.02, 3)
+    now, before = pairs(-0.035, 3)
     judged = judge_interleaved(case(), now, before, Rule())
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert "more pairs" in judged.reason
@@ -171,20 +171,20 @@ def test_one_stall_of_the_machine_moves_neither_the_median_nor_the_whole_window(
 
 
 def test_a_window_that_is_open_is_not_passed_and_says_how_many_pairs_it_takes():
-    judged = judge_interleaved(case(), *stalled({2: 0.9, 5: 0.85, 7: 0.9}), Rule(), against="v1")
+    judged = judge_interleaved(case(), *stalled({2: 0.85, 5: 0.8, 7: 0.85}), Rule(), against="v1")
     assert judged.throughput.verdict is Verdict.PASSED
     window = judged.metrics["whole_window"]
     assert window.verdict is Verdict.INCONCLUSIVE
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.reason.startswith("work over the whole window is ")
-    assert "not certainly within the tolerance of 3.0 %, as iterations stall" in judged.reason
+    assert "not certainly within the tolerance of 5.0 %, as iterations stall" in judged.reason
     assert window.runs_needed is not None
     assert judged.throughput.runs_needed == window.runs_needed > 10
     assert f"--dlperf-max-runs={window.runs_needed}" in judged.reason
     assert "the median iteration: unchanged from v1" in judged.reason
 
 
-@pytest.mark.parametrize("slower", [0.035, 0.048])
+@pytest.mark.parametrize("slower", [0.055, 0.07])
 def test_a_whole_window_that_is_slower_than_the_tolerance_is_not_passed(slower: float):
     """The median iteration is unchanged: stalls of a tenth of the iterations, in every run."""
     tries, passed = 40, 0

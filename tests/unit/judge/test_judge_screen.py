@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_dlperf.core.protocol import Protocol
-from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
+from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.judge import family_size, more_runs
 from tests.helpers.judge_builders import around, baseline, case, fixed_runs, published, session
 
@@ -39,7 +39,7 @@ def test_the_looks_of_the_default_protocol(
     verdict: Verdict | None, measured: int, more: int
 ) -> None:
     judgement = None if verdict is None else judged(verdict)
-    assert more_runs(case(), judgement, measured, Rule()) == more
+    assert more_runs(case(), judgement, measured) == more
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_looks_of_the_default_protocol(
 def test_pairs_are_looked_at_half_way_to_the_most(most: int, looks: list[int]) -> None:
     subject, measured, seen = case(protocol=Protocol(max_runs=most)), 0, []
     open_ = judged(Verdict.INCONCLUSIVE)
-    while more := more_runs(subject, open_, measured, Rule(), in_pairs=True):
+    while more := more_runs(subject, open_, measured, in_pairs=True):
         measured += more
         seen.append(measured)
     assert seen == looks
@@ -57,23 +57,23 @@ def test_pairs_are_looked_at_half_way_to_the_most(most: int, looks: list[int]) -
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_runs_that_the_user_named_are_exactly_those(verdict: Verdict) -> None:
     subject = case(protocol=fixed_runs(4))
-    assert more_runs(subject, None, 0, Rule()) == 4
-    assert more_runs(subject, judged(verdict), 4, Rule()) == 0
+    assert more_runs(subject, None, 0) == 4
+    assert more_runs(subject, judged(verdict), 4) == 0
 
 
 def test_a_short_protocol_still_confirms_a_slow_case_with_fresh_runs() -> None:
     subject = case(protocol=Protocol(runs=2, max_runs=6))
-    assert more_runs(subject, None, 0, Rule()) == 2
-    assert more_runs(subject, judged(Verdict.REGRESSED), 2, Rule()) == 4
-    assert more_runs(subject, judged(Verdict.REGRESSED), 6, Rule()) == 0
+    assert more_runs(subject, None, 0) == 2
+    assert more_runs(subject, judged(Verdict.REGRESSED), 2) == 4
+    assert more_runs(subject, judged(Verdict.REGRESSED), 6) == 0
     only = case(protocol=Protocol(runs=2, max_runs=2))
-    assert more_runs(only, judged(Verdict.REGRESSED), 2, Rule()) == 0
+    assert more_runs(only, judged(Verdict.REGRESSED), 2) == 0
 
 
 def test_every_verdict_ends() -> None:
     for verdict in Verdict:
         measured, steps = 0, 0
-        while more := more_runs(case(), judged(verdict), measured, Rule()):
+        while more := more_runs(case(), judged(verdict), measured):
             measured, steps = measured + more, steps + 1
         assert measured <= 10
         assert steps <= 3

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.core.verdict import TOLERANCE, Rule, Verdict
 from pytest_dlperf.judge import judge
 from tests.helpers.judge_builders import (
     CONDITIONS,
@@ -58,7 +58,7 @@ def test_a_large_speedup_is_improved() -> None:
 
 
 def test_between_the_margins_is_inconclusive() -> None:
-    judged = judge(GPU, measurement(around(97.4)), baseline(*FIVE), RULE)
+    judged = judge(GPU, measurement(around(96)), baseline(*FIVE), RULE)
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert "no number of runs would decide it" in judged.reason
 
@@ -76,14 +76,14 @@ def test_below_min_effect_nothing_is_regressed() -> None:
     assert judged.verdict is Verdict.INCONCLUSIVE
 
 
-def test_one_stored_session_is_provisional_and_still_certifies_on_cpus() -> None:
+def test_one_stored_session_is_provisional_and_certifies_what_its_noise_allows() -> None:
     before = baseline(session([97.5, 99, 100, 101.5, 103]))
-    judged = judge(case(), measurement([98, 99.5, 100.5, 101, 102]), before, RULE)
-    assert judged.verdict is Verdict.PASSED
-    assert judged.throughput.provisional
-    assert judged.throughput.tolerance is not None
-    assert judged.throughput.tolerance < RULE.tolerance_max
-    assert "the one stored session" in judged.reason
+    now = measurement([98, 99.5, 100.5, 101, 102])
+    for tolerance, verdict in ((None, Verdict.INCONCLUSIVE), (0.15, Verdict.PASSED)):
+        judged = judge(case(), now, before, replace(RULE, tolerance=tolerance))
+        assert judged.verdict is verdict
+        assert judged.throughput.provisional
+        assert "the one stored session" in judged.reason
 
 
 @pytest.mark.parametrize("before", [None, baseline()])
@@ -140,24 +140,12 @@ def test_other_problems_change_nothing() -> None:
     assert judge(GPU, now, baseline(*FIVE), RULE).verdict is Verdict.PASSED
 
 
-def test_scattered_stored_runs_are_unsteady_and_say_how_little_can_be_seen() -> None:
+def test_scattered_stored_runs_leave_a_case_open() -> None:
     before = baseline(session([40.0, 80.0, 100.0, 130.0, 41.0]))
     judged = judge(case(), measurement(around(60)), before, RULE)
-    assert judged.verdict is Verdict.UNSTEADY
-    assert judged.throughput.tolerance is not None
+    assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.throughput.sees is not None
-    assert judged.throughput.refused
-    assert judged.throughput.tolerance > RULE.tolerance_max
-    assert judged.reason.startswith(
-        f"cannot detect changes below {100 * judged.throughput.tolerance:.1f} %"
-    )
-
-
-def test_scatter_of_the_runs_on_trial_does_not_widen_the_learnt_tolerance() -> None:
-    quiet = judge(GPU, measurement(around(100)), baseline(*FIVE), RULE)
-    noisy = judge(GPU, measurement([60, 80, 100, 120, 140]), baseline(*FIVE), RULE)
-    assert quiet.throughput.tolerance == noisy.throughput.tolerance
-    assert noisy.verdict is Verdict.INCONCLUSIVE
+    assert judged.throughput.sees > 0.5
 
 
 def test_tolerance_comes_from_command_line_then_case_then_baseline() -> None:
@@ -170,12 +158,10 @@ def test_tolerance_comes_from_command_line_then_case_then_baseline() -> None:
     assert used(0.11, 0.12, 0.13) == 0.11
     assert used(None, 0.12, 0.13) == 0.12
     assert used(None, None, 0.13) == 0.13
-    learnt = used(None, None, None)
-    assert learnt is not None
-    assert RULE.tolerance_min <= learnt < 0.05
+    assert used(None, None, None) == TOLERANCE
 
 
-def test_a_given_tolerance_above_the_ceiling_is_obeyed() -> None:
+def test_a_large_tolerance_is_obeyed() -> None:
     before = baseline(session([80.0, 90.0, 100.0, 110.0, 120.0]))
     rule = replace(RULE, tolerance=0.6)
     assert judge(case(), measurement(around(100)), before, rule).verdict is Verdict.PASSED
@@ -254,9 +240,9 @@ def test_three_sessions_that_differ_do_not_hide_what_one_would_show(slower: floa
         assert judge(GPU, now, baseline(*stored), Rule(family=24)).verdict is Verdict.REGRESSED
 
 
-@pytest.mark.parametrize("slower", [0.03, 0.05, 0.08, 0.1])
+@pytest.mark.parametrize("slower", [0.0, 0.08, 0.1])
 def test_the_runs_that_are_said_to_decide_do(slower: float) -> None:
-    stored = baseline(*(session(around(rate, 0.03)) for rate in (100.0, 100.5, 99.5)))
+    stored = baseline(*(session(around(rate, 0.03)) for rate in (100.0, 100.5, 99.5, 100.2, 99.8)))
     rule = Rule(family=24)
     at_first = judge(GPU, measurement(around(100 * (1 - slower), 0.03, runs=3)), stored, rule)
     needed = at_first.throughput.runs_needed

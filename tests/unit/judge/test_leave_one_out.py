@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binom
 
 from pytest_dlperf.core.baseline import Session
-from pytest_dlperf.core.verdict import Rule, Verdict
-from pytest_dlperf.judge.compare import compare, learnt_tolerance
+from pytest_dlperf.core.verdict import TOLERANCE, Rule, Verdict
+from pytest_dlperf.judge.compare import compare
 from pytest_dlperf.judge.metrics import MetricValues, stored_throughput
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.stats.contrast import squares_of_runs
@@ -43,16 +43,12 @@ GPU = {"session_sd": 0.01, "run_sd": 0.008}
 def each_left_out(
     stored: Sequence[Session], device: DeviceKind, rule: Rule
 ) -> tuple[Mapping[str, Comparison], ...]:
-    return leave_one_out(stored, gated_metrics(device, rule), rule)
+    return leave_one_out(stored, gated_metrics(device), rule)
 
 
-def sessions(
-    seed: int, count: int, *, sd: dict[str, float] = GPU, nodes: int = 1
-) -> list[Session]:
+def sessions(seed: int, count: int, *, sd: dict[str, float] = GPU) -> list[Session]:
     world = Noise(seed, **sd)
-    return [
-        replace(session(world.rates(world.level(), 5)), node=f"n{i % nodes}") for i in range(count)
-    ]
+    return [session(world.rates(world.level(), 5)) for _ in range(count)]
 
 
 def test_runs_that_others_slowed_are_left_out_of_the_spread_as_in_a_live_session() -> None:
@@ -65,17 +61,13 @@ def test_runs_that_others_slowed_are_left_out_of_the_spread_as_in_a_live_session
     assert max(total for _, total in found) < 0.01  # log(2)² / 2 alone is 0.24
 
 
-@pytest.mark.parametrize("nodes", [1, 3])
-def test_a_session_left_out_is_judged_as_the_live_rule_judges_it(nodes: int) -> None:
-    stored, rule = sessions(1, 8, nodes=nodes), Rule(family=24)
+def test_a_session_left_out_is_judged_as_the_live_rule_judges_it() -> None:
+    stored, rule = sessions(1, 8), Rule(family=24)
     for i, found in enumerate(each_left_out(stored, "gpu", rule)):
         levels = [stored_throughput(one) for one in stored]
         now = levels.pop(i)
-        metric = MetricValues(
-            now=now, stored=tuple(levels), prior=THROUGHPUT["gpu"], planned=now.share
-        )
-        tolerance = learnt_tolerance(metric, rule, ONE_LOOK)
-        live = compare(metric, tolerance, of_throughput(rule), ONE_LOOK)
+        metric = MetricValues(now=now, stored=tuple(levels), prior=PRIOR)
+        live = compare(metric, TOLERANCE, of_throughput(rule), ONE_LOOK)
         mine = found["throughput"]
         assert mine.verdict is live.verdict
         assert mine.change == pytest.approx(live.change, abs=1e-12)
@@ -112,20 +104,18 @@ def _alarms(baselines: Iterable[list[Session]], rule: Rule) -> tuple[int, int]:
     for stored in baselines:
         judged = each_left_out(stored, "gpu", rule)
         alarms += sum(bool(alarms_in(one)) for one in judged)
-        tries += sum(one["throughput"].verdict is not Verdict.UNSTEADY for one in judged)
+        tries += len(judged)
     return alarms, tries
 
 
-BELIEVED = Rule(
-    prior=replace(THROUGHPUT["gpu"], learnt=True, run_df=30.0, session_df=100.0), family=1
-)
+ALONE = Rule(family=1)
 
 
 def test_days_that_differ_more_than_is_believed_raise_no_more_alarms() -> None:
     # 12 times as much: then their own spread alone counts.
     noisy = (sessions(seed, 10, sd={"session_sd": 0.12, "run_sd": 0.008}) for seed in range(60))
-    alarms, tries = _alarms(noisy, BELIEVED)
-    assert 0 < alarms <= binom.ppf(0.999, tries, BELIEVED.alpha)
+    alarms, tries = _alarms(noisy, ALONE)
+    assert 0 < alarms <= binom.ppf(0.999, tries, ALONE.alpha)
 
 
 def test_a_machine_that_is_slow_on_some_days_is_seen() -> None:
@@ -133,10 +123,10 @@ def test_a_machine_that_is_slow_on_some_days_is_seen() -> None:
         *others, last = sessions(seed, 8)
         return [*others, replace(last, runs=tuple(0.85 * rate for rate in last.runs))]
 
-    alarms, tries = _alarms(map(with_a_slow_day, range(40)), BELIEVED)
+    alarms, tries = _alarms(map(with_a_slow_day, range(40)), ALONE)
     interval = observed_rate(alarms, tries).interval
     assert interval is not None
-    assert interval[0] > BELIEVED.alpha
+    assert interval[0] > ALONE.alpha
 
 
 def _with(**fields: Any) -> Session:
@@ -161,21 +151,19 @@ def test_a_metric_that_fewer_than_three_sessions_have_is_not_judged() -> None:
     assert all(set(one) == {"throughput"} for one in each_left_out(stored, "gpu", Rule()))
 
 
-def test_where_the_others_scatter_too_much_there_is_no_alarm_but_no_certificate_either() -> None:
+def test_where_the_others_scatter_there_is_no_alarm_but_no_certificate_either() -> None:
     stored = [
         session(around(level, 0.1), memory=int(1e7 * level))
         for level in (60.0, 100.0, 150.0, 90.0)
     ]
     rule = Rule()
     judged = each_left_out(stored, "cpu", rule)
-    assert {m.verdict for one in judged for m in one.values()} == {Verdict.UNSTEADY}
-    assert set(judged[0]) == {"throughput", "peak_memory"}
+    assert judged[0]["throughput"].verdict is Verdict.INCONCLUSIVE
     assert not any(map(alarms_in, judged))
-    gated = gated_metrics("cpu", rule)[0]
-    values = of_level(stored, gated, rule)
+    gated = gated_metrics("cpu")[0]
+    values = of_level(stored, gated)
     assert values is not None
     assert not can_be_certified(values, gated, rule)
-    assert not can_be_certified(values, gated, Rule(tolerance=0.05))
     assert can_be_certified(values, gated, Rule(tolerance=0.9))
 
 
@@ -186,7 +174,7 @@ def test_sessions_without_variance_are_at_their_level() -> None:
 
 
 def test_a_longer_level_than_is_kept_is_judged_as_a_short_one_is() -> None:
-    many = sessions(3, 50, nodes=7)
+    many = sessions(3, 50)
     judged = each_left_out(many, "gpu", Rule(family=1))
     changes = [one["throughput"].change or 0.0 for one in judged]
     assert len(judged) == 50

@@ -10,9 +10,8 @@ import pytest
 
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RunSummary
-from pytest_dlperf.core.verdict import Prior, Rule, Verdict
+from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge.interleaved import judge_interleaved
-from pytest_dlperf.judge.stats import priors
 from tests.helpers.judge_builders import case, measurement, run
 
 
@@ -37,39 +36,6 @@ def in_lock_step(change: float, seed: int, count: int = 10) -> tuple[Measurement
             )
     now, before = (replace(measurement([1.0] * count), runs=tuple(side)) for side in sides)
     return now, before
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(
-    ("change", "verdict"), [(0.0, Verdict.PASSED), (-0.05, Verdict.REGRESSED)]
-)
-def test_neighbours_that_both_arms_meet_in_their_turns_do_not_hide_a_change(
-    change: float, verdict: Verdict, seed: int
-):
-    now, before = in_lock_step(change, seed)
-    judged = judge_interleaved(case(), now, before, Rule(tolerance=0.03))
-    assert judged.throughput.verdict is verdict
-    assert judged.throughput.change == pytest.approx(change, abs=0.005)
-    assert "in 10 pairs of runs in lock-step" in judged.reason
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(
-    ("change", "verdict"), [(0.0, Verdict.PASSED), (-0.05, Verdict.REGRESSED)]
-)
-def test_what_stored_runs_vary_by_is_not_what_pairs_in_lock_step_vary_by(
-    change: float, verdict: Verdict, seed: int
-):
-    learnt = Prior(run_sd=0.08, session_sd=0.05, run_df=30, median_run_sd=0.08, median_run_df=30)
-    now, before = in_lock_step(change, seed)
-    judged = judge_interleaved(case(), now, before, Rule(tolerance=0.03, prior=learnt))
-    assert judged.throughput.verdict is verdict
-    # Launches that alternate vary by it
-    apart = priors.of_pairs("cpu", Rule(prior=learnt))
-    assert (apart.run_sd, apart.run_df) == (0.08, 30)
-    # A machine that was seen to be quieter than the built-in prior
-    quiet = Rule(prior=Prior(run_sd=0.001, session_sd=0.001))
-    assert priors.of_pairs("cpu", quiet, in_turns=True) is quiet.prior
 
 
 def with_codes(arm: Measurement, *codes: str) -> Measurement:

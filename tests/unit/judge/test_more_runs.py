@@ -24,7 +24,6 @@ PRIORS = st.builds(
     session_sd=st.floats(0.001, 0.05),
     run_df=st.floats(4, 30),
     session_df=st.floats(4, 30),
-    learnt=st.booleans(),
 )
 
 
@@ -77,13 +76,3 @@ def test_reading_a_baseline_back_changes_no_verdict(tmp_path_factory, sessions) 
     rule = Rule(family=24)
     now = measurement([97.0, 98.0, 99.0])
     assert judge(subject, now, found, rule) == judge(subject, now, stored, rule)
-
-
-@given(PRIORS)
-@few
-def test_the_stored_noise_is_all_that_is_used_of_other_cases(prior) -> None:
-    stored = baseline(session([100.0, 101.0]), session([99.0, 100.5]))
-    now = measurement([99.0, 99.5])
-    one = judge(case("1n2g"), now, stored, Rule(prior=prior))
-    other = judge(case("1n2g"), now, stored, replace(Rule(), prior=replace(prior)))
-    assert one == other

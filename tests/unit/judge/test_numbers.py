@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_dlperf.cli import main
-from pytest_dlperf.core.verdict import LearntNoise, MachineNoise
 from pytest_dlperf.report import schemas
-from pytest_dlperf.store.baseline import noise_file
 
 BEFORE = [[100.0, 101.0, 99.5], [100.2, 100.9, 99.9], [99.0, 100.5, 100.0]]
 
@@ -76,27 +74,6 @@ def test_pairs_see_through_what_the_machine_does(
     code, values = judged(capsys, base, current, "--family=24", "--paired")
     assert (code, values["verdict"]) == (1, "regressed")
     assert values["change"] == pytest.approx(-0.05, abs=0.01)
-
-
-def test_the_noise_of_the_machine_class_can_be_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    known = LearntNoise(
-        run_sd=0.001, run_df=30, session_sd=0.001, session_df=30, cases=9, sessions=40
-    )
-    noise_file.write(
-        tmp_path,
-        "2x-test",
-        lambda: MachineNoise(machine_class="2x-test", world_sizes={"8": known}),
-    )
-    base, current = write(tmp_path, "base", [[100.0]]), write(tmp_path, "now", [[99.3]])
-    assert judged(capsys, base, current, "--tolerance=2%")[1]["verdict"] == "inconclusive"
-    noise = tmp_path / "2x-test" / "noise.json"
-    found = judged(capsys, base, current, "--tolerance=2%", f"--noise={noise}")[1]
-    assert (found["verdict"], found["provisional"]) == ("passed", True)
-    arguments = [str(base), str(current), f"--noise={noise}", "--world_size=2"]
-    assert main(["judge", *arguments]) == 2
-    assert "world sizes 8" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("rate", [0, -1.0, math.nan, math.inf, int("9" * 400)])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pytest_dlperf.core.verdict import Prior, Rule, Verdict
+from pytest_dlperf.core.verdict import TOLERANCE, Prior, Rule, Verdict
 from pytest_dlperf.judge.compare import verdict_of
 from pytest_dlperf.judge.numbers import Numbers, judge_pairs
 from pytest_dlperf.judge.screen import ONE_LOOK, Spending
@@ -18,7 +18,7 @@ from pytest_dlperf.judge.stats.runs_needed import pairs_needed
 from tests.helpers.judge_builders import paired_contrast
 
 LAST_OF_THREE = Spending(certify=1 / 3, alarm=0.8)
-LEARNT = Prior(run_sd=0.01, session_sd=0.006, run_df=30, learnt=True)
+QUIET = Prior(run_sd=0.01, session_sd=0.006)
 
 
 def exactly(count: int, shift: float, sd: float) -> list[float]:
@@ -32,8 +32,8 @@ def exactly(count: int, shift: float, sd: float) -> list[float]:
     [
         (0.05, 0.0, PAIRS["cpu"], 4, LAST_OF_THREE),
         (0.05, 0.0, PAIRS["gpu"], 1, ONE_LOOK),
-        (0.03, 0.0, LEARNT, 4, LAST_OF_THREE),
-        (0.014, -0.015, LEARNT, 96, LAST_OF_THREE),
+        (0.03, 0.0, QUIET, 4, LAST_OF_THREE),
+        (0.014, -0.015, QUIET, 96, LAST_OF_THREE),
         (0.02, -0.04, PAIRS["cpu"], 96, LAST_OF_THREE),
         (0.03, 0.0, PAIRS["gpu"], 96, LAST_OF_THREE),
     ],
@@ -79,6 +79,6 @@ def test_plain_numbers_say_the_same() -> None:
     judged = judge_pairs(before, now, Rule())
     needed = judged.throughput.runs_needed
     assert needed == pairs_needed(
-        pairs_of(exactly(4, 0.0, 0.05), [0.0] * 4), PAIRS["gpu"], 0.03, Rule(), ONE_LOOK
+        pairs_of(exactly(4, 0.0, 0.05), [0.0] * 4), PAIRS["gpu"], TOLERANCE, Rule(), ONE_LOOK
     )
     assert f"about {needed} runs in all would decide it" in judged.reason

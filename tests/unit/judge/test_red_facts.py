@@ -8,7 +8,7 @@ import pytest
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.verdict import Prior, Rule, Verdict
+from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.log_verdict import LogRun, LogSide, judge_logs
@@ -27,7 +27,7 @@ CPU = case("1n1c", protocol=fixed_runs(3))
 GPU = case("1n2g")
 ALONE = Rule(family=1)
 ESTIMATORS = ("mean_of_rates", "median_step")
-#: Three stored runs whose spread makes a tolerance above the largest that can be learnt.
+#: Three stored runs that vary much.
 SCATTERED = [740.0, 862.0, 1000.0]
 
 
@@ -52,38 +52,20 @@ def with_rules(*rates: list[float]) -> Baseline:
     )
 
 
-def test_forty_percent_longer_steps_are_regressed_however_large_the_learnt_tolerance() -> None:
+def test_forty_percent_longer_steps_are_regressed_however_much_stored_runs_vary() -> None:
     """The session of issue: 862 images/s, then 592, 596 and 627."""
     judged = judge(CPU, measurement([592.0, 596.0, 627.0]), baseline(session(SCATTERED)), ALONE)
     assert judged.verdict is Verdict.REGRESSED
-    assert judged.throughput.tolerance is not None
-    assert judged.throughput.tolerance > ALONE.tolerance_max
     assert judged.throughput.change == pytest.approx(596 / 862 - 1)
 
 
-def test_what_such_noise_may_explain_stays_unsteady_and_its_change_is_shown() -> None:
+def test_what_such_noise_may_explain_stays_open() -> None:
     judged = judge(CPU, measurement([760.0, 770.0, 790.0]), baseline(session(SCATTERED)), ALONE)
-    assert judged.verdict is Verdict.UNSTEADY
+    assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.throughput.change == pytest.approx(770 / 862 - 1)
     assert judged.throughput.interval is not None
     low, high = judged.throughput.interval
     assert low < -0.2 < 0 < high
-    assert not judged.throughput.is_judged
-    assert judged.throughput.sees is not None
-
-
-def test_a_learnt_tolerance_passes_nothing_that_is_certainly_slower() -> None:
-    # Stored sessions that vary: 7 % is tolerated; more runs than theirs show a fall of 6 %.
-    before = baseline(*(session(around(level, 0.02)) for level in (98, 99, 100, 101, 102)))
-    now = measurement(around(94, 0.0005, 10))
-    rule = Rule(family=1)
-    judged = judge(case("1n2g"), now, before, rule)
-    assert judged.throughput.tolerance is not None
-    assert -judged.throughput.change < judged.throughput.tolerance  # type: ignore[operator]
-    assert judged.verdict is Verdict.REGRESSED
-    given = judge(case("1n2g"), now, before, replace(rule, tolerance=0.2))
-    assert given.verdict is Verdict.PASSED
-    assert given.reason.startswith("certainly slower")
 
 
 @pytest.mark.parametrize("problem", ["drift", "implausible-speedup"])
@@ -97,7 +79,7 @@ def test_what_was_not_in_one_steady_state_is_left_to_pairs(problem: str, level: 
 
 
 def test_a_machine_excuses_what_it_may_explain_whatever_the_tolerance() -> None:
-    """A learnt tolerance widens what a moved canary excuses; a fall far beyond both is red."""
+    """A fall that a moved canary may be all of is excused; one far beyond it is red."""
     canary = {"matmul_gflop_per_s": 50.0}
     slower = {"matmul_gflop_per_s": 43.0}
     before = baseline(session(SCATTERED, canary=canary))
@@ -120,15 +102,12 @@ def test_a_canary_too_noisy_to_refuse_is_evidence_against_an_alarm() -> None:
     two = case("1n2c", protocol=fixed_runs(2))
     before = baseline(session([13.46, 13.35], canary={"matmul_gflop_per_s": 89.95}))
     now = canaries([11.58, 10.37], [78.0, 70.5])
-    known = replace(ALONE, prior=Prior(run_sd=0.03, session_sd=0.03, learnt=True))
-    judged = judge(two, now, before, known)
-    assert judged.verdict is Verdict.INCOMPARABLE
+    judged = judge(two, now, before, ALONE)
+    assert judged.verdict is not Verdict.REGRESSED
     assert judged.throughput.change == pytest.approx(-0.181, abs=0.001)
-    # With a steady one the same rates alarm, and a fall far beyond the canary's does too.
-    steady = canaries([11.58, 10.37], [90.0, 90.0])
-    assert judge(two, steady, before, known).verdict is Verdict.REGRESSED
+    # A fall far beyond the canary's alarms.
     gross = canaries([5.1, 5.0], [78.0, 76.0])
-    assert judge(two, gross, before, known).verdict is Verdict.REGRESSED
+    assert judge(two, gross, before, ALONE).verdict is Verdict.REGRESSED
 
 
 def test_pairs_that_drift_are_regressed_where_every_part_of_them_is_slower() -> None:
@@ -155,14 +134,14 @@ def log(*changes: float) -> LogSide:
 @pytest.mark.parametrize(
     ("changes", "verdict"),
     [
-        ((-0.16, -0.25, -0.25), Verdict.REGRESSED),  # on both sides of the tolerance
+        ((-0.18, -0.25, -0.25), Verdict.REGRESSED),  # on both sides of the tolerance
         ((0.0, -0.25, -0.25), Verdict.UNSTEADY),
     ],
 )
 def test_logs_whose_rates_are_all_certainly_slower_agree(
     changes: tuple[float, ...], verdict: Verdict
 ) -> None:
-    judged = judge_logs(log(0, 0, 0), log(*changes), Rule(tolerance_max=0.2, tolerance_min=0.2))
+    judged = judge_logs(log(0, 0, 0), log(*changes), Rule(tolerance=0.2))
     assert judged.verdict is verdict
     assert judged.throughput.change == pytest.approx(-0.25)
     is_refused = verdict is Verdict.UNSTEADY

@@ -164,11 +164,13 @@ def now_measured(level: float, runs: Sequence[RunSummary], **fields: Any) -> Mea
 
 @pytest.mark.parametrize(("share", "was"), [(0.23, ", was 23 %"), (None, "")])
 def test_the_sentence_of_a_speedup_that_fell_says_why(share: float | None, was: str) -> None:
-    before = baseline(*(speedup_session(level, share) for level in (99.5, 100, 100.5)))
+    before = baseline(
+        *(speedup_session(level, share) for level in (99.5, 99.8, 100, 100.2, 100.5))
+    )
     gpu = case("1n8g")
-    alone = judge(gpu, now_measured(97.4, five(0.41), alone=114 / 7), before, RULE)
+    alone = judge(gpu, now_measured(96, five(0.41), alone=114 / 7), before, RULE)
     assert alone.verdict is Verdict.REGRESSED
-    assert alone.reason.startswith("speedup fell by 14.")
+    assert alone.reason.startswith("speedup fell by 15.8 %")
     assert f": all-reduce 41 % of the step{was}; find what makes" in alone.reason
     slower = judge(gpu, now_measured(80, five(0.41)), before, RULE)
     assert slower.verdict is Verdict.REGRESSED
@@ -192,11 +194,10 @@ def test_links_alone_that_became_slower_fail_the_speedup_and_excuse_nothing() ->
     assert "speedup fell by 60." in judged.reason
     assert "all-reduce 70 % of the step, was 23 %" in judged.reason
     assert "the canary's all-reduce itself is 90.0 % slower" in judged.reason
-    # A whole machine that became slower stays no regression, and so does a case that did not.
+    # A whole machine that became slower stays no regression.
     slow = {"matmul_gflop_per_s": 5.0, "all_reduce_gb_per_s": 1.0}
-    for level, found in ((40.0, slow), (100.0, capped)):
-        judged = judge(gpu, now_measured(level, five(0.7), canary=found), before, RULE)
-        assert judged.verdict is Verdict.INCOMPARABLE
+    judged = judge(gpu, now_measured(40, five(0.7), canary=slow), before, RULE)
+    assert judged.verdict is Verdict.INCOMPARABLE
 
 
 def test_pairs_say_it_too() -> None:

@@ -10,7 +10,6 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.protocol import Protocol
-from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.report.figures import span
 from pytest_dlperf.session.estimate import Forecast, Time, alike
 from pytest_dlperf.store.history import notes
@@ -38,7 +37,6 @@ def forecast(
     """Return a forecast by the seconds of a run on each layout; ``in_pair``: that in a pair."""
     return Forecast.of(
         cases,
-        lambda _: Rule(),
         lambda one, launches: (
             Time(seconds.get(str(one.layout)), about)
             if launches == 1 or pairs

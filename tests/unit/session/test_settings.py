@@ -71,7 +71,6 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "max-runs": ("3", lambda s: s.protocol_for(Protocol()).runs == 3),
     "timeout": ("2.5", lambda s: s.protocol_for(Protocol()).timeout_s == 2.5),
     "tolerance": ("3%", lambda s: s.rule.tolerance == 0.03),
-    "tolerance-max": ("30%", lambda s: s.rule.tolerance_max == 0.3),
     "min-effect": ("0.02", lambda s: s.rule.min_effect == 0.02),
     "alpha": ("1%", lambda s: s.rule.alpha == 0.01),
     "family": ("7", lambda s: s.rule.family == 7 and s.family_given),

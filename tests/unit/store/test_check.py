@@ -114,11 +114,11 @@ def test_levels_that_were_replaced_are_judged_among_themselves(store, capsys):
     assert case["metrics"]["throughput"]["alarms"] == []
 
 
-def test_a_tolerance_that_somebody_set_is_distinguished_from_a_learnt_one(store, capsys):
+def test_a_tolerance_that_somebody_set_is_distinguished_from_the_default(store, capsys):
     store.write(stored(8, *sessions(1, 5), tolerance=0.001))
     _, values = checked(store, capsys)
     metric = values["cases"][0]["metrics"]["throughput"]
-    assert (metric["tolerance"], metric["is_tolerance_given"]) == (0.001, True)
+    assert (metric["tolerance"], metric["tolerance_from"]) == (0.001, "baseline")
     assert not metric["can_be_certified"]
     check(store)
     assert "cannot be certified" in capsys.readouterr().out
@@ -232,7 +232,7 @@ def test_a_marker_that_nobody_named_is_reported_as_unknown(store, capsys):
     store.write(stored(1, *sessions(1, 5)))
     _, values = checked(store, capsys)
     assert not values["cases"][0]["is_marker_known"]
-    assert values["cases"][0]["metrics"]["throughput"]["tolerance_from"] == "learnt"
+    assert values["cases"][0]["metrics"]["throughput"]["tolerance_from"] == "default"
     check(store)
     assert "the tolerance in the marker of 1 case is not known" in capsys.readouterr().out
     check(store, "--tolerance=5%")
@@ -353,12 +353,9 @@ def test_metrics_that_a_marker_gates_are_judged_as_the_gate_does(store, tests, c
     path.write_text(TESTS.replace("batch_size", f"{gated}batch_size"), encoding="utf-8")
     _, values = checked(store, capsys)
     assert alarms(values["cases"][0]) == {"throughput": 0, "step_p95": 1, "tokens_kept": 1}
-    given = {
-        name: (one["tolerance_from"], one["is_tolerance_given"])
-        for name, one in values["cases"][0]["metrics"].items()
-    }
-    assert given["step_p95"] == ("marker", True)
-    assert given["tokens_kept"] == ("learnt", False)
+    given = {name: one["tolerance_from"] for name, one in values["cases"][0]["metrics"].items()}
+    assert given["step_p95"] == "marker"
+    assert given["tokens_kept"] == "default"
     check(store)
     assert "tokens kept of the session of 2026-11-05T04:08:00Z" in capsys.readouterr().out
 

@@ -82,6 +82,7 @@ def test_other_files_and_folders_are_no_baselines(store):
     (store.root / "README.md").write_text("hello")
     (store.root / "my notes").mkdir()
     (store.root / MACHINE / "notes.json").write_text("{}")
+    (store.root / MACHINE / "noise.json").write_text("written by a former version")
     file_of(store).with_name(f".{CASE_ID}.json.123.tmp").write_text("{")
     assert len(list(store.all())) == 1
     assert store.published(CASE_ID, "tsm") == ()
