@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.verdict import GOOD, MEMORY_TOLERANCE, TOLERANCE, Comparison, Rule
+from pytest_dlperf.core.verdict import MEMORY_TOLERANCE, TOLERANCE, Comparison, Rule
 from pytest_dlperf.judge import creep, gates, metrics
 from pytest_dlperf.judge.compare import compare
 from pytest_dlperf.judge.metrics import MetricValues
@@ -54,21 +54,6 @@ def compare_all(case: Case, measurement: Measurement, baseline: Baseline, rule: 
         evidence=rates.contrast(),
         spent=spent,
     )
-
-
-def comparable_still(compared: Compared, *, links: bool, in_doubt: bool) -> set[str]:
-    """Return the metrics that may fail a case whose throughput has no verdict.
-
-    Peak memory always, as no machine makes it larger. Where the machine or the run is
-    ``in_doubt``, beside it the speedup alone, and only if nothing but the ``links`` between
-    devices is slower. Else the speedup where the throughput is not good, and the anchor.
-    """
-    if in_doubt:
-        return {"peak_memory", "speedup"} if links else {"peak_memory"}
-    found = {"peak_memory", "anchor"}
-    if compared.throughput.verdict not in GOOD:
-        found.add("speedup")
-    return found
 
 
 def tolerance_of(case: Case, baseline: Baseline | None, rule: Rule) -> float:
