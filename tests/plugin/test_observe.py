@@ -96,7 +96,7 @@ def test_what_is_not_stored_is_reported_and_fails_nothing(suite: Suite):
     ):
         subprocess.run(["git", *command], cwd=suite.path, check=True)
     suite.write((suite.path / "test_net.py").read_text(encoding="utf-8") + "# changed\n")
-    result = suite.run(*OBSERVE, "--update-baselines")
+    result = suite.run(*OBSERVE, "--update-baselines", "--dlperf-tolerance=20%")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*passed*", "*the baseline was not written*modified*"])
     assert len(suite.baselines()[ONE]["sessions"]) == 1
@@ -114,7 +114,7 @@ def test_a_baseline_that_cannot_be_read_is_an_error(suite: Suite):
 def test_the_sessions_that_were_observed_are_what_check_judges(suite: Suite):
     for seed in range(3):
         suite.env(FAKE_SEED=seed)
-        assert suite.run(*OBSERVE, "--update-baselines").ret == 0
+        assert suite.run(*OBSERVE, "--update-baselines", "--dlperf-tolerance=20%").ret == 0
     suite.env(FAKE_STEP_S=0.03)
     assert suite.run(*OBSERVE, "--update-baselines").ret == 0
     result = suite.pytester.run(

@@ -9,6 +9,8 @@ from tests.helpers.fake_suite import TESTS, Suite
 TWO, FOUR = "net-torch-fp32-bs4-1n2c", "net-torch-fp32-bs4-1n4c"
 #: A machine with eight cores.
 CORES = "import os\nos.sched_getaffinity = lambda pid: set(range(8))\n"
+#: One stored session of CPUs certifies nothing within 5 %.
+ROOM = "--dlperf-tolerance=20%"
 TOO_LARGE = "torch.OutOfMemoryError: tried to allocate 20.00 GiB"
 
 
@@ -35,7 +37,7 @@ def test_a_model_too_large_for_one_device_is_gated_against_its_baseline(suite: S
     assert measurement["speedup"] is None
     assert [problem["code"] for problem in measurement["problems"]] == ["speedup-unknown"]
     assert suite.baselines()[TWO]["sessions"][0]["speedup"] is None
-    assert suite.verdicts("--dlperf-strict") == {TWO: "passed"}
+    assert suite.verdicts("--dlperf-strict", ROOM) == {TWO: "passed"}
     assert suite.verdicts("--dlperf-inject=40%") == {TWO: "regressed"}
 
 
@@ -52,10 +54,12 @@ def test_a_speedup_that_was_stored_and_is_lost_is_said(suite: Suite):
     two_ranks(suite, "one-device")
     suite.verdicts("--update-baselines")
     suite.env(FAKE_FAIL="*-1n1c/run*", FAKE_ERROR=TOO_LARGE)
-    _, outcomes = suite.outcomes()
+    _, outcomes = suite.outcomes(ROOM)
     judgement = outcomes[TWO]["judgement"]
     assert judgement["verdict"] == "passed"
-    assert "its speedup is not judged, as it could not be measured" in judgement["details"][0]
+    assert "its speedup is not judged, as it could not be measured" in "".join(
+        judgement["details"]
+    )
     assert "speedup" not in judgement["metrics"]
 
 
@@ -64,7 +68,7 @@ def test_without_a_speedup_no_parent_runs(suite: Suite):
     log = suite.path / "launches"
     suite.env(FAKE_LOG=log)
     suite.verdicts("--update-baselines")
-    assert suite.verdicts() == {TWO: "passed"}
+    assert suite.verdicts(ROOM) == {TWO: "passed"}
     assert {line.split()[0] for line in log.read_text(encoding="utf-8").splitlines()} == {TWO}
 
 
@@ -90,13 +94,12 @@ def test_a_speedup_over_another_layout_is_not_compared(suite: Suite):
     four_ranks(suite, "one-device")
     suite.verdicts("--update-baselines")
     four_ranks(suite, "1n2c")
-    _, outcomes = suite.outcomes()
+    _, outcomes = suite.outcomes(ROOM)
     judgement = outcomes[FOUR]["judgement"]
     assert judgement["verdict"] == "passed"
     assert "speedup" not in judgement["metrics"]
-    assert (
-        "its speedup over 1n2c is not judged, as the stored one is over one device"
-        in judgement["details"][0]
+    assert "its speedup over 1n2c is not judged, as the stored one is over one device" in "".join(
+        judgement["details"]
     )
 
 
