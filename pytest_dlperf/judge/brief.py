@@ -133,6 +133,6 @@ def worse(name: str, one: Comparison) -> str:
         return f"speedup fell by {sentences.percent(-change)}"
     if name == "whole_window":
         return f"the whole window is {sentences.change(change)}"
-    if one.change is None:
+    if one.change is None or one.interval is None:  # a count
         return f"{words_of(name)}: {amount(one.before or 0.0)} to {amount(one.now or 0.0)}"
     return f"{words_of(name)} changed by {sentences.signed(change)}"

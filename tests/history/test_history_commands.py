@@ -157,7 +157,7 @@ def test_a_speed_up_is_bisected_from_the_fast_side(here: Address, capsys: Any):
     ("fields", "words"),
     [
         ({"commit": ""}, "an outcome next to the change has no commit"),
-        ({"commit": "c" * 40}, "commit cccccccccccc has both levels"),
+        ({"commit": "c" * 40}, "commit ccccccc has both levels"),
         ({"node_id": ""}, "the history does not record which test measured the case"),
     ],
 )

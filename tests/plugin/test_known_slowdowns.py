@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from tests.helpers.fake_repository import WIDE
 from tests.helpers.fake_suite import Suite
 
 pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
@@ -51,10 +52,10 @@ def test_a_known_slowdown_has_a_mark_of_its_own_until_its_day(suite: Suite) -> N
     assert (result.ret, outcomes[ONE]["judgement"]["known"]) == (1, "worse")
 
     declare(suite, until="2999-01-01")
-    result, outcomes = suite.outcomes()
+    result, outcomes = suite.outcomes(WIDE)
     assert (result.ret, outcomes[ONE]["judgement"]["known"]) == (1, "gone")
     result.stdout.fnmatch_lines(["*remove known= from the marker*"])
-    result, outcomes = suite.outcomes("--update-baselines")
+    result, outcomes = suite.outcomes("--update-baselines", WIDE)
     assert (result.ret, outcomes[ONE]["failed"], outcomes[ONE]["update"]) == (1, True, "appended")
 
 

@@ -111,7 +111,7 @@ def test_what_differs_is_said_and_measured_again(cut: Suite):
     change(cut, lambda outcome: outcome.update(commit="f" * 40))
     result = cut.run(RESUME, "--dlperf-json=n.json")
     assert launched(cut) == [FIRST, THIRD]
-    said = "measured again, and not taken from *r.json: commit: none, was ffffffffffff"
+    said = "measured again, and not taken from *r.json: commit: none, was fffffff"
     result.stdout.fnmatch_lines([f"*{said}"])
     outcome = read(cut, "n.json")[FIRST]
     assert not outcome["taken_from"]

@@ -80,7 +80,7 @@ def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from
     monkeypatch.delenv("OMP_PLACES")
     (suite.path / "right.json").write_bytes((suite.path / "r.json").read_bytes())
     change(suite, commit="f" * 40)
-    measures_all(suite, log, "commit: *, was ffffffffffff")
+    measures_all(suite, log, "commit: *, was fffffff")
     (suite.path / "right.json").rename(suite.path / "r.json")
     (suite.path / ".git").rename(suite.path / "no.git")
     change(suite, commit="")
