@@ -59,7 +59,7 @@ def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from
 
     monkeypatch.delenv("FAKE_HANG")
     log.unlink()
-    result = suite.run("--dlperf-resume=r.json", "--dlperf-json=n.json")
+    result = suite.run("--dlperf-resume=r.json", "--dlperf-json=n.json", "--dlperf-confirm=never")
     launched = [line.split()[0] for line in log.read_text("utf-8").splitlines()]
     assert launched == [CASES[0], *[CASES[1]] * 2, *[CASES[2]] * 2]
     values = json.loads((suite.path / "n.json").read_text(encoding="utf-8"))
