@@ -74,7 +74,7 @@ def of_no_repository(suite: Suite) -> None:
 def slower(repository: Suite) -> Suite:
     """One session is stored, and the commit after it is slower."""
     assert repository.run(*QUICK, "--update-baselines").ret == 0
-    commit(repository, 0.012)
+    commit(repository, 0.02)
     return repository
 
 
