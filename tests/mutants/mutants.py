@@ -147,8 +147,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "other conditions are compared all the same",
-        '        fields = ", ".join(measurement.conditions.differences(baseline.conditions))',
-        '        fields = ""',
+        "        fields = list(measurement.conditions.differences(baseline.conditions))",
+        "        fields = []",
         "tests/unit/judge tests/plugin/test_flow.py",
     ),
     Mutant(
