@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Folder of the pairs' runs in that of the session.
 _FOLDER = "pairs"
+#: The same of pairs with the anchor.
+_FOLDER_OF_ANCHOR = "anchor"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,8 @@ class SecondStage:
     same_code: bool = False
     #: Why no pair is possible; empty if one is.
     impossible: str = ""
+    #: What decides where the code of the anchor cannot be measured; None if nothing does.
+    instead: SecondStage | None = None
 
 
 def second_stage(
@@ -65,20 +68,29 @@ def second_stage(
     if bench.policy.confirm == NEVER or measurement is None or baseline is None:
         return None
     sides = other_sides(case, measurement, judgement, baseline, bench.policy.rule)
-    if not sides:
-        return None
-    session, impossible = _first_possible(case, bench, sides, measured.facts)
+    stages = [_stage(case, bench, measured, baseline, session) for session in sides]
+    possible = [stage for stage in stages if not stage.impossible]
+    if not possible:
+        return stages[0] if stages else None
+    return replace(possible[0], instead=possible[1] if len(possible) > 1 else None)
+
+
+def _stage(
+    case: Case, bench: Bench, measured: Measured, baseline: Baseline, session: Session
+) -> SecondStage:
+    """Return the stage with the code of ``session``, or why it is impossible."""
     stage = SecondStage(
         session=session,
         anchor=session is not baseline.level[-1],
         tolerance=tolerance_of(case, baseline, bench.policy.rule),
         change=EnvironmentChange(),
-        impossible=impossible,
     )
-    if impossible:
-        return stage
+    assert measured.measurement is not None
     try:
-        same = not measurement.inject and has_same_code(
+        impossible = _impossible(case, bench, session, measured.facts)
+        if impossible:
+            return replace(stage, impossible=impossible)
+        same = not measured.measurement.inject and has_same_code(
             measured.facts,
             session.commit,
             rootdir=bench.hosts.rootdir,
@@ -89,22 +101,6 @@ def second_stage(
     except DlperfError as error:
         return replace(stage, impossible=str(error))
     return replace(stage, same_code=same, change=change)
-
-
-def _first_possible(
-    case: Case, bench: Bench, sides: Sequence[Session], facts: RunFacts
-) -> tuple[Session, str]:
-    """Return the first of ``sides`` that a pair is possible with, else why none is with that."""
-    whys = []
-    for session in sides:
-        try:
-            why = _impossible(case, bench, session, facts)
-        except DlperfError as error:
-            why = str(error)
-        if not why:
-            return session, ""
-        whys.append(why)
-    return sides[0], whys[0]
 
 
 def can_decide(case: Case, bench: Bench, baseline: Baseline | None) -> bool:
@@ -190,17 +186,19 @@ def confirmed(
     change, explanation = stage.change, stored.explanation
     code = Judgement(verdict=Verdict.PASSED, reason="no file that ranks import differs")
     if not stage.same_code:
-        spent = f"the budget of {bench.policy.budget_text} has no time for a pair"
-        if not _has_time(bench, stored):
-            return _alone(stored, confirmation, spent)
-        bench.watcher.confirms(case, short_commit(session.commit))
         try:
-            pairs = bench.in_pairs(RefArm(ref=session.commit), _FOLDER)
-            paired = _paired(case, pairs, workload_folder, with_anchor=stage.anchor)
+            paired = _paired(case, bench, stored, stage, workload_folder)
         except BudgetSpentError:
-            return _alone(stored, confirmation, spent)
+            why = f"the budget of {bench.policy.budget_text} has no time for a pair"
+            return _alone(stored, confirmation, why)
         except DlperfError as error:
-            return _alone(stored, confirmation, f"{error}")
+            if stage.instead is None:
+                return _alone(stored, confirmation, f"{error}")
+            measured = confirmed(
+                case, bench, stored, stage.instead, workload_folder=workload_folder
+            )
+            reason = f"{measured.judgement.reason}\nno pairs with the anchor: {error}"
+            return replace(measured, judgement=replace(measured.judgement, reason=reason))
         assert paired.against is not None
         same = paired.against.unaffected
         code = replace(paired.judgement, verdict=Verdict.PASSED) if same else paired.judgement
@@ -257,16 +255,23 @@ def _pair_s(stored: Measured) -> float:
     return 2 * max(run.elapsed_s for run in stored.measurement.runs)
 
 
-def _paired(case: Case, bench: Bench, workload_folder: str, *, with_anchor: bool) -> Measured:
-    """Return what pairs show.
+def _paired(
+    case: Case, bench: Bench, stored: Measured, stage: SecondStage, workload_folder: str
+) -> Measured:
+    """Return what pairs show; raise ``BudgetSpentError`` where there is no time for one.
 
-    Those ``with_anchor`` go on until they certify half of the tolerance. What that leaves open is
+    Those with the anchor go on until they certify half of the tolerance. What that leaves open is
     judged by the whole: they showed no slowdown for certain.
     """
-    if not with_anchor:
-        return compare_arms(case, bench, workload_folder=workload_folder)
-    policy = replace(bench.policy, rule=rule_of_pairs(bench.policy.rule))
-    asked = replace(bench, policy=policy)
+    if not _has_time(bench, stored):
+        raise BudgetSpentError(case.id)
+    bench.watcher.confirms(case, short_commit(stage.session.commit))
+    folder = _FOLDER_OF_ANCHOR if stage.anchor else _FOLDER
+    pairs = bench.in_pairs(RefArm(ref=stage.session.commit), folder)
+    if not stage.anchor:
+        return compare_arms(case, pairs, workload_folder=workload_folder)
+    policy = replace(pairs.policy, rule=rule_of_pairs(pairs.policy.rule))
+    asked = replace(pairs, policy=policy)
     paired = compare_arms(case, asked, workload_folder=workload_folder)
     if paired.judgement.verdict is not Verdict.INCONCLUSIVE:
         return paired
@@ -277,7 +282,7 @@ def _paired(case: Case, bench: Bench, workload_folder: str, *, with_anchor: bool
         paired.case or case,
         paired.measurement,
         paired.against.measurement,
-        bench.policy.rule,
+        pairs.policy.rule,
         against=paired.against.name,
     )
     return replace(paired, judgement=judgement)

@@ -42,17 +42,16 @@ def crept(repository: Suite) -> Suite:
 
 
 def test_a_creep_is_red_by_pairs_with_the_anchor_until_its_level_is_accepted(crept: Suite):
-    [file] = crept.path.glob(f"baselines/*/*/{ONE}.json")
-    text = file.read_text(encoding="utf-8")
-    anchor = json.loads(text)["anchor"]["commit"]
-    # Where its commit is not here, stored sessions leave it open, and pairs with the last pass it
-    file.write_text(text.replace(anchor, "1" * 40), encoding="utf-8")
+    anchor = crept.baselines()[ONE]["anchor"]["commit"]
+    # Where its code cannot run any more, pairs with the last session decide
+    crept.env(FAKE_FAIL="*/anchor/*")
     _, outcomes = crept.outcomes(*THREE)
     assert outcomes[ONE]["judgement"]["verdict"] == "passed"
+    assert "no pairs with the anchor: " in outcomes[ONE]["judgement"]["reason"]
     assert outcomes[ONE]["confirmation"]["stored"]["verdict"] == "inconclusive"
     assert outcomes[ONE]["confirmation"]["anchor"] is False
     assert outcomes[ONE]["confirmation"]["commit"] == git(crept, "rev-parse", "HEAD~1")
-    file.write_text(text, encoding="utf-8")
+    crept.env(FAKE_FAIL="")
     result, outcomes = crept.outcomes(*THREE)
     outcome = outcomes[ONE]
     assert result.ret == 1, result.stdout.str()
