@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
-from pytest_dlperf.cli import main
 from tests.helpers.fake_repository import ONE, commit, git
 from tests.helpers.fake_suite import Suite
 
@@ -62,9 +62,9 @@ def test_a_creep_is_red_by_pairs_with_the_anchor_until_its_level_is_accepted(cre
     assert confirmation["stored"]["verdict"] != "regressed"
     assert (confirmation["anchor"], confirmation["commit"]) == (True, anchor)
     assert confirmation["against"]["commit"] == anchor
-    accepted = ["baselines", "accept", str(crept.path / crept.results), "--anchor"]
-    where = f"--baselines={crept.path / 'baselines'}"
-    assert main([*accepted, where, "--reason=it does more"]) == 0
+    accept = (sys.executable, "-m", "pytest_dlperf.cli", "baselines", "accept", crept.results)
+    accepted = crept.pytester.run(*accept, "--anchor", "--reason=it does more")
+    assert accepted.ret == 0, accepted.stdout.str()
     [stored] = crept.baselines().values()
     assert stored["anchor"]["commit"] == git(crept, "rev-parse", "HEAD")
     commit(crept, 0.01055)
