@@ -7,7 +7,7 @@ iteration too where iterations are known; both are asked, as in a live session.
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -115,10 +115,11 @@ def two_stages(
     looks of a session ask for.
     """
     case, baseline = _case(device), _baseline(history)
+    screened = replace(case, protocol=case.protocol.screening)
     stored, runs = _decided(
-        case, lambda count: judge(case, _measurement(now[:count]), baseline, rule)
+        screened, lambda count: judge(screened, _measurement(now[:count]), baseline, rule)
     )
-    sides = other_sides(case, _measurement(now[:runs]), stored, baseline, rule)
+    sides = other_sides(screened, _measurement(now[:runs]), stored, baseline, rule)
     if not sides:
         return Decided(stored.verdict)
 

@@ -82,6 +82,11 @@ class Protocol:
         return replace(self, **values)
 
     @property
+    def screening(self) -> Protocol:
+        """Return it for a first stage, whose open cases get pairs in place of more runs."""
+        return replace(self, max_runs=self.runs)
+
+    @property
     def asked_iterations(self) -> int:
         """The iterations that the case or the user asked for, which pairs may have exceeded."""
         return self.lengthened_from or self.iterations

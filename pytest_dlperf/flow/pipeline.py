@@ -227,18 +227,20 @@ class ByStoredSessions(Mode):
         with bench.hosts.together(case):
             bench.check(case, self._where.misfit)
             self.baseline = bench.baseline(case)
+            before_pairs = can_decide(case, bench, self.baseline)
+            screened = replace(case, protocol=case.protocol.screening) if before_pairs else case
             with bench.hosts.lease(case, bench.watcher) as lease:
                 runner = Runner(
                     bench=bench,
                     lease=lease,
                     workload_folder=self._where.folder,
-                    before_pairs=can_decide(case, bench, self.baseline),
+                    before_pairs=before_pairs,
                 )
                 runner.check_nodes(case)  # before anything trains, its parent as well
                 part = bench.hosts.node_part(case)
                 if part is None or part.node_rank == 0:
-                    self.so_far = measure_and_judge(case, runner, self.baseline)
-                    stage = second_stage(case, bench, self.so_far, self.baseline)
+                    self.so_far = measure_and_judge(screened, runner, self.baseline)
+                    stage = second_stage(screened, bench, self.so_far, self.baseline)
                     if part is None and (stage is None or stage.impossible):
                         self.so_far = self._explained(case, runner, self.so_far)
                 else:

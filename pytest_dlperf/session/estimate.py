@@ -103,10 +103,12 @@ class Forecast:
         parts: dict[str, Part] = {}
         follow: dict[str, Part] = {}
         for case in cases:
-            launches, counts = 2 if pairs else 1, looks(case.protocol)
-            parts[case.id] = Part.of(case, counts, time_of(case, launches), launches=launches)
+            launches, protocol = 2 if pairs else 1, case.protocol
             if not pairs and may_need_pairs(case):
-                follow[case.id] = Part.of(case, counts, time_of(case, 2), launches=2)
+                follow[case.id] = Part.of(case, looks(protocol), time_of(case, 2), launches=2)
+                protocol = protocol.screening
+            counts = looks(protocol)
+            parts[case.id] = Part.of(case, counts, time_of(case, launches), launches=launches)
         for case in () if pairs else cases:
             parent = case.parent()
             if parent is None:
