@@ -67,13 +67,13 @@ def test_a_parent_that_was_not_selected_takes_time_and_is_no_case() -> None:
 def test_pairs_that_may_follow_are_in_the_upper_end() -> None:
     two = forecast(case("1n1c"), case("1n2c"), seconds={"1n1c": 60, "1n2c": 60}, in_pair=90)
     assert two.words() == (
-        "2 cases, 3 to 10 runs each and up to 10 pairs where stored sessions do not decide, "
-        "6 to 80 min"
+        "2 cases, 3 to 5 runs each and up to 10 pairs where stored sessions do not decide, "
+        "6 to 70 min"
     )
     # A pair that was never measured: two runs, with windows that may become 5 s longer on CPUs
     new = forecast(case("1n1c"), seconds={"1n1c": 60}, in_pair=0)
     assert new.words() == (
-        "1 case, 3 to 10 runs and up to 10 pairs where stored sessions do not decide, 3 to 32 min"
+        "1 case, 3 to 5 runs and up to 10 pairs where stored sessions do not decide, 3 to 27 min"
     )
 
 
@@ -83,15 +83,15 @@ def test_what_is_left_has_the_pairs_that_follow_until_the_case_is_decided() -> N
     assert made.left_s(without=two.id) == 30.0
     for _ in range(3):
         made.learn(one.id, 10.0)
-    # 7 and 3 to 10 runs of 10 s, twice 10 pairs of 40 s
-    assert made.left() == "about 1 to 16 min for 3 to 57 runs left"
+    # 2 and 3 to 5 runs of 10 s, twice 10 pairs of 40 s
+    assert made.left() == "about 1 to 14 min for 3 to 47 runs left"
     made.confirms(one.id)
-    assert made.left() == "about 2 to 15 min for 9 to 50 runs left"
+    assert made.left() == "about 2 to 14 min for 9 to 45 runs left"
     assert not made.learn(one.id, 30.0)
     made.learn(one.id, 30.0)  # a pair of 60 s
     assert made.left_s(without=two.id) == 2 * 60.0
     made.ended(one.id)
-    assert made.left() == "about 1 to 8 min for 3 to 30 runs left"
+    assert made.left() == "about 1 to 8 min for 3 to 25 runs left"
     made.ended(two.id)
     assert made.left() == ""
 
