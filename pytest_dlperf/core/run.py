@@ -293,8 +293,6 @@ class RunSummary:
     turns: tuple[int, ...] = ()
     #: Why this run does not count (other programs used the machine); empty if it does.
     disturbed: str = ""
-    #: Whether the use of the CPUs by others is the only reason why it does not count.
-    others_cpu_alone: bool = False
     #: Share of the window that the slowest rank waited for data; None where it is unknown.
     data_wait_share: float | None = None
     #: Seconds that each of ``step_seconds`` waited for data; empty where that is unknown, or none
@@ -314,7 +312,7 @@ class RunSummary:
     #: None for one rank, and where nothing was sampled after the window.
     scaling: Scaling | None = None
 
-    FORMER: ClassVar[frozenset[str]] = frozenset({"machine_speed"})
+    FORMER: ClassVar[frozenset[str]] = frozenset({"machine_speed", "others_cpu_alone"})
 
     @property
     def disturbed_in_brief(self) -> str:

@@ -83,6 +83,8 @@ class Rule:
     alarm_share: float = 1.0
     #: The part of a certificate's error rate that this stage of the verdict may spend.
     certify_share: float = 1.0
+    #: Whether no pairs can follow, so that few stored sessions decide by what they can show.
+    without_pairs: bool = False
 
     def __post_init__(self) -> None:
         for name in ("alpha", "tolerance", "min_effect"):

@@ -17,7 +17,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Against
-from pytest_dlperf.core.run import MeasuredRun, Problem, RunSummary
+from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
@@ -45,11 +45,11 @@ BEFORE: Final = "before"
 #: How pairs are measured, where the user says it (``--dlperf-pairs``).
 LOCK_STEP: Final = "lock-step"
 ALTERNATING: Final = "alternating"
-#: Largest ratio of the CPU time that other processes left to the two runs of a shared pair.
-_ALIKE: Final = 1.10
-_SHARED: Final = Problem(
-    code="shared-machine",
-    message="other processes slowed both runs of a pair alike, so the pair counts",
+#: Code of the note that a disturbed pair counts.
+_SHARED: Final = "shared-machine"
+_SHARED_IN_TURNS: Final = "both runs of a pair in lock-step met it, so that the pair counts"
+_SHARED_BY_CHANCE: Final = (
+    "it stayed, and which run of a pair meets more of it is chance, so that pairs count"
 )
 
 
@@ -128,6 +128,8 @@ class _Pairs:
         if self._alternates and pairs == LOCK_STEP:
             raise CaseError(f"{case.id}: --dlperf-pairs={LOCK_STEP}: {self._alternates}")
         self._rule = runners[NOW].bench.policy.rule
+        #: Whether so many pairs were disturbed that disturbed ones count.
+        self._stays_disturbed = False
 
     def compare(self) -> Measured:
         """Launch pairs until they decide."""
@@ -167,20 +169,33 @@ class _Pairs:
                 packages_before=first_before.get("settings", {}).get("packages", {}),
             ),
             is_cut_short=self._needs_more(wanted) and not self._has_time(),
-            is_last=self._runners[NOW].stays_disturbed(self._case, self._runs[NOW]),
         )
 
     def _measure(self, wanted: int, judgement: Judgement | None) -> str:
         """Launch pairs until ``wanted`` of them count; return why pairs are pointless, or nothing.
 
-        A disturbed run disturbs its pair: both are repeated.
+        A disturbed run disturbs its pair, where launches alternate: both are repeated, until it
+        is clear that the machine stays so.
         """
         runs = self._runs[NOW]
         while self._needs_more(wanted) and self._has_time():
             scaling = self._runners[NOW].samples_scaling(self._case, runs, judgement)
             if unaffected := self._launch_pair(wanted, scaling=scaling):
                 return unaffected
+            if self._runners[NOW].stays_disturbed(self._case, runs):
+                self._count_disturbed()
+        if all(run.summary.disturbed for run in runs):
+            self._count_disturbed()
         return ""
+
+    def _count_disturbed(self) -> None:
+        """Let disturbed pairs count, those so far as well.
+
+        In random order they favour neither side: they vary more, and the verdict says so.
+        """
+        self._stays_disturbed = True
+        for runs in self._runs.values():
+            runs[:] = [_counted(run, _SHARED_BY_CHANCE) for run in runs]
 
     def _needs_more(self, wanted: int) -> bool:
         return self._runners[NOW].needs_more(self._case, self._runs[NOW], wanted)
@@ -222,6 +237,10 @@ class _Pairs:
             return unaffected
         if self._lengthen_window(pair, wanted):
             return self._launch_pair(wanted, scaling=scaling)
+        if not self._alternates:
+            pair = {side: _counted(run, _SHARED_IN_TURNS) for side, run in pair.items()}
+        elif self._stays_disturbed:
+            pair = {side: _counted(run, _SHARED_BY_CHANCE) for side, run in pair.items()}
         pair = _judged_as_pair(pair)
         self._report(pair, number, wanted)
         for side, launched in pair.items():
@@ -364,32 +383,22 @@ class _Pairs:
 
 def _judged_as_pair(pair: Mapping[str, MeasuredRun]) -> dict[str, MeasuredRun]:
     """Return the runs of a pair, both of which count or neither does."""
-    is_shared = _is_shared(pair[NOW].summary, pair[BEFORE].summary)
-    found = {}
+    judged = {}
     for side, other in ((NOW, BEFORE), (BEFORE, NOW)):
         run, paired = pair[side].summary, pair[other].summary
-        if is_shared:
-            run = replace(run, disturbed="", problems=(*run.problems, _SHARED))
-        elif paired.disturbed and not run.disturbed:
+        if paired.disturbed and not run.disturbed:
             run = replace(run, disturbed=f"the other run of its pair: {paired.disturbed}")
-        found[side] = pair[side]._replace(summary=run)
-    return found
+        judged[side] = pair[side]._replace(summary=run)
+    return judged
 
 
-def _is_shared(one: RunSummary, other: RunSummary) -> bool:
-    """Whether other processes on the CPUs, and nothing else, slowed both runs of a pair alike.
-
-    Then they are not the cause of the difference. On several nodes this is unknown: a rank waits
-    for the slowest node, and other processes may be on different nodes in each run.
-    """
-    left = []
-    for run in (one, other):
-        if not run.others_cpu_alone or run.others_cpu_share is None:
-            return False
-        if len({rank.node for rank in run.ranks}) > 1:
-            return False
-        left.append(1 - run.others_cpu_share)
-    return min(left) > 0 and max(left) <= _ALIKE * min(left)
+def _counted(measured: MeasuredRun, why: str) -> MeasuredRun:
+    """Return a run that counts though others disturbed it, with a note of that."""
+    run = measured.summary
+    if not run.disturbed:
+        return measured
+    note = Problem(code=_SHARED, message=f"{run.disturbed}: {why}")
+    return measured._replace(summary=replace(run, disturbed="", problems=(*run.problems, note)))
 
 
 def _bench_of(bench: Bench, arm: ReadyArm, side: str, reported: Reported) -> Bench:

@@ -145,6 +145,11 @@ class Bench:
     #: be raised once the outcome is handed over.
     interrupted: Callable[[KeyboardInterrupt], None] = _raised
 
+    def without_pairs(self) -> Bench:
+        """Return the bench of a case that stored sessions alone decide."""
+        rule = replace(self.policy.rule, without_pairs=True)
+        return replace(self, policy=replace(self.policy, rule=rule))
+
     def in_pairs(self, against: Arm, folder: str) -> Bench:
         """Return the bench of a second stage, whose runs are kept apart in ``folder``."""
         assert self.arms is not None

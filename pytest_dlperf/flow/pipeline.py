@@ -35,6 +35,7 @@ from pytest_dlperf.flow.explain import (
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.brief import in_brief
+from pytest_dlperf.judge.comparisons import tolerance_of, why_so_wide
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.gates import apart_from_speed
@@ -229,6 +230,7 @@ class ByStoredSessions(Mode):
             self.baseline = bench.baseline(case)
             before_pairs = can_decide(case, bench, self.baseline)
             screened = replace(case, protocol=case.protocol.screening) if before_pairs else case
+            bench = bench if before_pairs else bench.without_pairs()
             with bench.hosts.lease(case, bench.watcher) as lease:
                 runner = Runner(
                     bench=bench,
@@ -241,6 +243,8 @@ class ByStoredSessions(Mode):
                 if part is None or part.node_rank == 0:
                     self.so_far = measure_and_judge(screened, runner, self.baseline)
                     stage = second_stage(screened, bench, self.so_far, self.baseline)
+                    if stage is not None and stage.impossible and before_pairs:
+                        self.so_far = _judged_alone(screened, bench, self.so_far, self.baseline)
                     if part is None and (stage is None or stage.impossible):
                         self.so_far = self._explained(case, runner, self.so_far)
                 else:
@@ -316,13 +320,26 @@ def measure_and_judge(case: Case, runner: Runner, baseline: Baseline | None) -> 
         )
 
     measured = until_decided(case, budget, look)
-    return replace(measured, judgement=_in_brief(measured.judgement, case, baseline))
+    return replace(measured, judgement=_in_brief(measured.judgement, case, baseline, rule))
 
 
-def _in_brief(judged: Judgement, case: Case, baseline: Baseline | None) -> Judgement:
+def _judged_alone(
+    case: Case, bench: Bench, measured: Measured, baseline: Baseline | None
+) -> Measured:
+    """Return ``measured`` with the verdict by stored sessions where its runs exclude pairs."""
+    assert measured.measurement is not None
+    rule = bench.without_pairs().policy.rule
+    judgement = judge(case, measured.measurement, baseline, rule)
+    return replace(measured, judgement=_in_brief(judgement, case, baseline, rule))
+
+
+def _in_brief(
+    judged: Judgement, case: Case, baseline: Baseline | None, rule: Rule
+) -> Judgement:
     is_measured = baseline is None or baseline.source.kind == "measured"
     than = "stored" if is_measured else "the published number"
-    return in_brief(judged, than=than, protocol=case.protocol)
+    wide = why_so_wide(case, baseline, rule)
+    return in_brief(judged, than=than, protocol=case.protocol, why_so_wide=wide)
 
 
 def runs_of_parent(runner: Runner, parent: Case, wanted: int) -> list[MeasuredRun]:
@@ -354,8 +371,11 @@ def judge_again(outcome: Outcome, baseline: Baseline | None, rule: Rule) -> Judg
     found = outcome.confirmation
     if outcome.measurement is None or (found is not None and _still_decides(found, baseline)):
         return outcome.judgement
+    used = outcome.judgement.throughput.tolerance
+    if used is not None and used > tolerance_of(outcome.case, baseline, rule):
+        rule = replace(rule, without_pairs=True)  # as it was judged
     judgement = judge(outcome.case, outcome.measurement, baseline, rule)
-    judgement = _in_brief(judgement, outcome.case, baseline)
+    judgement = _in_brief(judgement, outcome.case, baseline, rule)
     today, fixed = date.fromisoformat(outcome.time[:10]), _fixed(outcome.case, outcome)
     return with_known(judgement, outcome.case.known, today, fixed)
 

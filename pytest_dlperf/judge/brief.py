@@ -27,18 +27,25 @@ _OF_FIGURES: Final = GOOD | {Verdict.REGRESSED, Verdict.INCONCLUSIVE}
 
 
 def in_brief(
-    judged: Judgement, *, than: str = "stored", protocol: Protocol | None = None
+    judged: Judgement,
+    *,
+    than: str = "stored",
+    protocol: Protocol | None = None,
+    why_so_wide: str = "",
 ) -> Judgement:
     """Return ``judged`` with a first line of its figures; what was its first line is a detail.
 
     ``than`` is what the rate was compared with. ``protocol`` is given for stored sessions, which
-    more runs may decide; pairs have asked for as many as they may. Of a verdict that figures do
-    not make, the second line is the detail.
+    more runs may decide; pairs have asked for as many as they may. ``why_so_wide`` says why the
+    tolerance is not the usual one. Of a verdict that figures do not make, the second line is the
+    detail.
     """
     first, *rest = judged.reason.split("\n")
     is_known = judged.throughput.change is not None or judged.metrics
     if judged.verdict in _OF_FIGURES and is_known:
         line, refused = _line(judged, than, protocol), judged.throughput.refused
+        if judged.verdict is Verdict.PASSED and why_so_wide:
+            line = f"{line}, {why_so_wide}"
         # Why the rate itself was refused
         details, rest = (rest[:1], rest[1:]) if refused else ([], rest)
         return replace(

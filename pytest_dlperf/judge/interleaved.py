@@ -40,9 +40,7 @@ def judge_interleaved(
     gates.check(_reported(case, before), before, ())
     differs = _differences(now, before, varied)
     fault = "" if differs else _fault(case, now, before)
-    disturbed = _disturbed(now, before)
-    is_other_work = _first(refusals.unchecked, now, before) or differs
-    refused = disturbed or is_other_work
+    refused = _first(refusals.unchecked, now, before) or differs
     if refused and not same_unit(now.unit, before.unit):
         return _not_judged(Verdict.INCOMPARABLE, refused, now)
     if took_turns(now, before):
@@ -55,10 +53,7 @@ def judge_interleaved(
     others, asked = pairs.metrics(), pairs.gated()
     window = others.get("whole_window")
     if refused:
-        unknown = _not_judged(Verdict.INCOMPARABLE, refused, now, found)
-        if is_other_work:
-            return unknown
-        return gates.with_certain(_with_memory(unknown, others), case, now, asked)
+        return _not_judged(Verdict.INCOMPARABLE, refused, now, found)
     unsteady = _message((now, before), refusals.UNSTEADY)
     if unsteady and not pairs.slower_by_all((found, window)):
         first = (
@@ -149,12 +144,6 @@ def _message(measured: Sequence[Measurement], codes: Collection[str]) -> str:
         problem.message for one in measured for problem in one.problems if problem.code in codes
     ]
     return ", and ".join(dict.fromkeys(message.strip().rstrip(".") for message in found))
-
-
-def _disturbed(now: Measurement, before: Measurement) -> str:
-    message = _message((now, before), refusals.DISTURBED)
-    first = "others disturbed its pairs; measure again when the machine is quiet"
-    return message and f"{first}\n{message}"
 
 
 def _first(refusal: Callable[[Measurement], str], *measured: Measurement) -> str:

@@ -224,19 +224,6 @@ def disturbance(
     return shares, sentence
 
 
-def others_alone(records: Sequence[RankRecords]) -> bool:
-    """Return whether no more CPU time was stolen on any node than an undisturbed run loses.
-
-    False where the system does not report it.
-    """
-    windows = [_host_window(rank) for rank in records]
-    return all(
-        window is not None
-        and window.stolen_s <= max(_STEAL * window.seconds * window.cores, _LEAST_S)
-        for window in windows
-    )
-
-
 def _host_window(records: RankRecords) -> _Window | None:
     start, window = records.by_kind["start"], records.by_kind["window"]
     busy_s, stolen_s = window["host_busy_seconds"], window["host_steal_seconds"]

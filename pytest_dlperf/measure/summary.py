@@ -40,7 +40,7 @@ from pytest_dlperf.measure.checks import (
     wait_cost,
 )
 from pytest_dlperf.measure.compile_figures import compile_extras, cuda_graphs_skipped, recompiled
-from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance, others_alone
+from pytest_dlperf.measure.disturbance import disturbance, gpu_disturbance
 from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import RankRecords, read_records
 from pytest_dlperf.measure.scaling import scaling_of, unsampled
@@ -85,7 +85,6 @@ def summarise(case: Case, run: Run) -> MeasuredRun:
         turns=turns,
         others_cpu_share=shares.get("others"),
         disturbed=reason or gpu_reason,
-        others_cpu_alone=bool(reason) and not gpu_reason and others_alone(records),
         data_wait_share=window.data_wait_share,
         data_wait_seconds=_waits(window.spans),
         problems=(

@@ -144,9 +144,12 @@ def test_arms_that_do_not_fit_are_an_error_where_lock_step_was_asked_for(reposit
     assert "CUDA out of memory" in outcomes[ONE]["judgement"]["reason"]
 
 
-def test_a_disturbed_run_disturbs_its_pair(repository: Suite):
+ALTERNATING = "--dlperf-pairs=alternating"
+
+
+def test_a_disturbed_run_disturbs_its_pair_where_launches_alternate(repository: Suite):
     repository.env(FAKE_OTHERS=0.5, FAKE_OTHERS_IN="*/before/*/run1")
-    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD", WIDE)
+    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD", WIDE, ALTERNATING)
     outcome = outcomes[ONE]
     assert outcome["judgement"]["verdict"] == "passed"
     [mine] = outcome["measurement"]["disturbed_runs"]
@@ -154,10 +157,19 @@ def test_a_disturbed_run_disturbs_its_pair(repository: Suite):
     assert mine["disturbed"] == f"the other run of its pair: {other['disturbed']}"
     assert len(outcome["measurement"]["runs"]) == 3
     assert len(outcome["against"]["order"]) == 4
-    repository.env(FAKE_OTHERS_IN="*/before/*")
-    _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD")
-    assert outcomes[ONE]["judgement"]["verdict"] == "incomparable"
-    assert "others used" in outcomes[ONE]["judgement"]["reason"]
+
+
+@pytest.mark.parametrize("how", [(), (ALTERNATING,)])
+def test_pairs_decide_on_a_machine_that_stays_disturbed(repository: Suite, how: tuple[str, ...]):
+    """Neighbours meet both arms alike: in lock-step at once, in alternating launches by chance."""
+    repository.env(FAKE_OTHERS=0.5, FAKE_OTHERS_IN="*/before/*")
+    against = ("--dlperf-against=HEAD", *how, WIDE)
+    _, outcomes = repository.outcomes("-k", "1n1c", *against)
+    assert outcomes[ONE]["judgement"]["verdict"] == "passed"
+    notes = {p["code"]: p["message"] for p in outcomes[ONE]["against"]["measurement"]["problems"]}
+    assert notes["shared-machine"].startswith("others used")
+    _, outcomes = repository.outcomes("-k", "1n1c", *against, "--dlperf-inject=60%")
+    assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
 
 
 def test_injection_slows_this_side_alone(repository: Suite):

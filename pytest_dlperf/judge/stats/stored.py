@@ -35,10 +35,10 @@ def contrast(
     shift = _mean_value(now) - _mean_value(stored)
     runs, _ = run_variance(stored, prior, growing=now)
     found = _contrast(shift, now, stored, prior, _mean_share(now) * runs)
-    return replace(found, far=_far(len(stored), prior))
+    return replace(found, far=far_of(len(stored), prior))
 
 
-def _far(count: int, prior: Prior) -> float:
+def far_of(count: int, prior: Prior) -> float:
     """Return the distance that an alarm must keep where ``count`` sessions are stored."""
     return prior.far if count < prior.enough_sessions else 0.0
 
@@ -61,7 +61,7 @@ def expected_contrast(
     ``more`` further sessions stored, that vary as is believed now.
     """
     found = _expected(share_now, stored, prior, more)
-    return replace(found, far=_far(len(stored) + more, prior))
+    return replace(found, far=far_of(len(stored) + more, prior))
 
 
 def _mean_value(values: Sequence[SessionValue]) -> float:

@@ -74,7 +74,6 @@ def test_runs_without_a_pair_and_impossible_rates_are_errors():
 @pytest.mark.parametrize(
     ("problem", "verdict"),
     [
-        ("disturbed", Verdict.INCOMPARABLE),
         ("batch-unchecked", Verdict.INCOMPARABLE),
         ("drift", Verdict.UNSTEADY),
     ],
@@ -87,6 +86,12 @@ def test_either_arm_may_forbid_to_judge(side: int, problem: str, verdict: Verdic
     assert "it was so" in judged.reason
     assert judged.throughput.change == pytest.approx(0)
     assert not judged.throughput.is_judged
+
+
+def test_others_that_disturb_pairs_favour_neither_arm():
+    now, before = (measurement([rate] * 10, problem="disturbed") for rate in (92.0, 100.0))
+    judged = judge_interleaved(case(), now, before, Rule())
+    assert judged.verdict is Verdict.REGRESSED
 
 
 def test_other_conditions_are_named_unless_the_arms_differ_in_them_on_purpose():

@@ -298,17 +298,17 @@ def test_why_nobody_could_look_is_in_the_problem(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("busy", "steal", "disturbed", "alone"),
+    ("busy", "steal", "disturbed"),
     [
-        (1.8, 0.0, False, False),
-        (2.2, 0.0, True, True),
-        (1.8, 0.4, True, False),
-        (2.2, 0.4, True, False),
-        (None, None, False, False),
+        (1.8, 0.0, False),
+        (2.2, 0.0, True),
+        (1.8, 0.4, True),
+        (2.2, 0.4, True),
+        (None, None, False),
     ],
 )
 def test_a_run_that_others_disturbed(
-    tmp_path: Path, busy: float | None, steal: float | None, disturbed: bool, alone: bool
+    tmp_path: Path, busy: float | None, steal: float | None, disturbed: bool
 ):
     ranks = [
         changed(
@@ -321,7 +321,6 @@ def test_a_run_that_others_disturbed(
     ]
     summary, _ = summarise(case(), write(tmp_path, ranks))
     assert bool(summary.disturbed) is disturbed
-    assert summary.others_cpu_alone is alone
     assert (summary.others_cpu_share is None) is (busy is None)
 
 
