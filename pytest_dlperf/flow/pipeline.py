@@ -333,9 +333,7 @@ def _judged_alone(
     return replace(measured, judgement=_in_brief(judgement, case, baseline, rule))
 
 
-def _in_brief(
-    judged: Judgement, case: Case, baseline: Baseline | None, rule: Rule
-) -> Judgement:
+def _in_brief(judged: Judgement, case: Case, baseline: Baseline | None, rule: Rule) -> Judgement:
     is_measured = baseline is None or baseline.source.kind == "measured"
     than = "stored" if is_measured else "the published number"
     wide = why_so_wide(case, baseline, rule)
@@ -372,8 +370,9 @@ def judge_again(outcome: Outcome, baseline: Baseline | None, rule: Rule) -> Judg
     if outcome.measurement is None or (found is not None and _still_decides(found, baseline)):
         return outcome.judgement
     used = outcome.judgement.throughput.tolerance
-    if used is not None and used > tolerance_of(outcome.case, baseline, rule):
-        rule = replace(rule, without_pairs=True)  # as it was judged
+    if used is None or used > tolerance_of(outcome.case, baseline, rule):
+        # As it was judged, or there was nothing to judge it against
+        rule = replace(rule, without_pairs=True)
     judgement = judge(outcome.case, outcome.measurement, baseline, rule)
     judgement = _in_brief(judgement, outcome.case, baseline, rule)
     today, fixed = date.fromisoformat(outcome.time[:10]), _fixed(outcome.case, outcome)

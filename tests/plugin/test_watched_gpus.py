@@ -49,7 +49,6 @@ def test_runs_on_a_throttled_gpu_are_repeated_and_then_incomparable(suite: Suite
     on_a_gpu(suite, reasons=0x40, temperature=92)
     _, outcomes = suite.outcomes("--dlperf-runs=1", "--dlperf-max-runs=1")
     assert outcomes[ID]["judgement"]["verdict"] == "incomparable"
-    assert (
-        "GPU 0 was throttled by hardware thermal slowdown" in (outcomes[ID]["judgement"]["reason"])
-    )
+    [detail] = outcomes[ID]["judgement"]["details"]
+    assert "GPU 0 was throttled by hardware thermal slowdown" in detail
     assert len(outcomes[ID]["measurement"]["runs"]) == 3
