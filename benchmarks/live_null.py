@@ -6,6 +6,10 @@ launches; and unchanged, or slowed. Every outcome is a line of a file, which a l
 with. The table has the share of alarms with its interval, how much pairs and runs vary, and how
 far from zero the changes of unchanged cases are: as judged, and as measured.
 
+``two-stages`` is the gate as it is: code that changed since a session was stored, by default
+options. Stored is a commit, and its child has a comment more in each file of the suites, so that
+unchanged cases go to pairs as well.
+
 With ``--neighbour`` another program uses the cores in bursts of 0.2 to 5 s. It is in a PID
 namespace that the sessions cannot see into, as another container is (``unshare``, as root).
 """
@@ -29,6 +33,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from arm_bias import interval as mean_interval
 from verdict_study.tally import interval
 
 ROOT = Path(__file__).parents[1]
@@ -42,9 +47,12 @@ WAYS: Final = {
         "--dlperf-pairs=alternating",
         "--dlperf-iterations=800",
     ),
-    "stored-1": (),
-    "stored-5": (),
+    "stored-1": ("--dlperf-confirm=never",),
+    "stored-5": ("--dlperf-confirm=never",),
+    "two-stages": (),
 }
+#: Ways that are judged by stored sessions first.
+_BY_STORED: Final = frozenset({"stored-1", "stored-5", "two-stages"})
 
 
 #: A PID namespace of its own for the command that follows.
@@ -113,7 +121,7 @@ def measure(kinds: list[Kind], arguments: argparse.Namespace, folder: Path, line
         session.append(f"--dlperf-max-runs={arguments.max_runs}")
     # What is stored beside a neighbour knows it
     stored = folder / "neighbour" if arguments.neighbour else folder
-    one, five, later = (stored / name for name in ("stored-1", "stored-5", "stored-5.later"))
+    five, later, tree = stored / "stored-5", stored / "stored-5.later", folder / "tree"
     asked = {"neighbour": arguments.neighbour, "max_runs": arguments.max_runs}
     draw = random.Random()
     deck: list[Kind | None] = []
@@ -125,24 +133,61 @@ def measure(kinds: list[Kind], arguments: argparse.Namespace, folder: Path, line
                 )
             if not deck:
                 deck = next_deck(kinds, five, later, draw)
-                if any(kind.way == "stored-1" for kind in kinds):
-                    # Stored again for each deck: what is judged by one session shares its error
-                    shutil.rmtree(one, ignore_errors=True)
-                    store(one, session)
+                store_one({kind.way for kind in kinds}, stored, session, tree)
             kind = deck.pop()
             if kind is None:
                 store(later, session)
                 continue
             options = [*session, *WAYS[kind.way]]
-            if not WAYS[kind.way]:
+            if kind.way in _BY_STORED:
                 options.append(f"--dlperf-baselines={stored / kind.way}")
             if kind.planted != "0":
                 options.append(f"--dlperf-inject={kind.planted}")
             with lines.open("a", encoding="utf-8") as file:
-                for outcome in run(options):
+                for outcome in run(options, tree if kind.way == "two-stages" else ROOT):
                     line = facts(kind, outcome) | asked
                     file.write(json.dumps(line) + "\n")
                     print(line["way"], line["planted"], line["case"], line["verdict"], flush=True)
+
+
+def store_one(ways: set[str], stored: Path, session: list[str], tree: Path) -> None:
+    """Store again what has one session: what is judged by one shares its error."""
+    if "stored-1" in ways:
+        shutil.rmtree(stored / "stored-1", ignore_errors=True)
+        store(stored / "stored-1", session)
+    if "two-stages" in ways:
+        shutil.rmtree(stored / "two-stages", ignore_errors=True)
+        commits = commits_in(tree)
+        check_out(tree, commits.stored)
+        store(stored / "two-stages", session, tree)
+        check_out(tree, commits.now)
+
+
+class Commits(NamedTuple):
+    """Two commits with the same training, and a comment more in the second one."""
+
+    stored: str
+    now: str
+
+
+def commits_in(tree: Path) -> Commits:
+    """Return the commits of ``tree``, a clone of this repository that is made where it is not."""
+    if not tree.exists():
+        subprocess.run(["git", "clone", "--quiet", ROOT, tree], check=True)
+        for path in (tree / "perf_tests").rglob("*.py"):
+            path.write_text(f"{path.read_text('utf-8')}# One comment more\n", encoding="utf-8")
+        who = ["-c", "user.name=live", "-c", "user.email=live@example.org"]
+        commit = ["commit", "--quiet", "--all", "--message=A comment more in each file"]
+        subprocess.run(["git", "-C", tree, *who, *commit], check=True)
+        subprocess.run(["git", "-C", tree, "branch", "--quiet", "commented"], check=True)
+    known = ["git", "-C", str(tree), "rev-parse", "commented~1", "commented"]
+    told = subprocess.run(known, check=True, capture_output=True, text=True).stdout
+    return Commits(*told.split())
+
+
+def check_out(tree: Path, commit: str) -> None:
+    """Check ``commit`` out in ``tree``."""
+    subprocess.run(["git", "-C", tree, "checkout", "--quiet", "--detach", commit], check=True)
 
 
 def next_deck(
@@ -169,14 +214,14 @@ def count_stored(baselines: Path) -> int:
     return min((len(one["sessions"]) for one in read if "sessions" in one), default=0)
 
 
-def store(baselines: Path, session: list[str]) -> None:
+def store(baselines: Path, session: list[str], root: Path = ROOT) -> None:
     """Store one more session in ``baselines``; raise ``RuntimeError`` where a case has none."""
     count = count_stored(baselines)
     baselines.mkdir(parents=True, exist_ok=True)
     # Runs that vary too much to certify anything need a reason; one that is called slower would
     # begin a new level, of one session
     stored = ("--update-baselines", "--dlperf-reason=live", "--dlperf-tolerance=90%")
-    found = run([*session, f"--dlperf-baselines={baselines}", *stored])
+    found = run([*session, f"--dlperf-baselines={baselines}", *stored], root)
     if not found or count_stored(baselines) != count + 1:
         raise RuntimeError(
             f"{baselines}: a session was not stored: {[o['judgement'] for o in found]}"
@@ -194,15 +239,15 @@ def bursts() -> Iterator[subprocess.Popen[bytes]]:
         neighbour.wait()
 
 
-def run(session: list[str]) -> list[dict[str, Any]]:
-    """Run a session; return the outcomes that it had time for.
+def run(session: list[str], root: Path = ROOT) -> list[dict[str, Any]]:
+    """Run a session in the folder ``root``; return the outcomes that it had time for.
 
     Its output is printed if it wrote none.
     """
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.json"
         command = [*session, f"--dlperf-json={results}"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
         if not results.exists():
             print(done.stdout + done.stderr, file=sys.stderr)
             return []
@@ -213,7 +258,9 @@ def run(session: list[str]) -> list[dict[str, Any]]:
 def facts(kind: Kind, outcome: dict[str, Any]) -> dict[str, Any]:
     """Return what is kept of an outcome: the verdict, and the rates of its runs."""
     judgement = outcome["judgement"]
-    against = outcome["against"] or {}
+    second = outcome["confirmation"] or {}
+    against = outcome["against"] or second.get("against") or {}
+    measurement = second.get("measurement") or outcome["measurement"]
     return {
         "way": kind.way,
         "planted": kind.planted,
@@ -224,7 +271,10 @@ def facts(kind: Kind, outcome: dict[str, Any]) -> dict[str, Any]:
         "reason": "" if judgement["verdict"] == "passed" else judgement["reason"],
         "change": judgement["change"],
         "interval": judgement["interval"],
-        "runs": rates(outcome["measurement"]),
+        # What stored sessions alone said, and the runs that they judged, where pairs followed
+        "by_stored": second["stored"]["verdict"] if second else None,
+        "runs_of_stored": rates(outcome["measurement"]) if second else [],
+        "runs": rates(measurement),
         "before": rates(against.get("measurement")),
         "stored": len(outcome["baseline_sessions"]),
         "stored_runs": [kept(session) for session in outcome["baseline_sessions"]],
@@ -264,8 +314,8 @@ def table(found: list[dict[str, Any]]) -> str:
     """Return the table of all outcomes: a row for each way and planted share."""
     rows = [
         "| way | neighbour | planted | outcomes | regressed | 95 % interval | others | a case | "
-        "varies by | changes |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "longest | varies by | changes | mean of pairs |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     of_kind: dict[tuple[str, bool, float], list[dict[str, Any]]] = {}
     for one in found:
@@ -276,18 +326,29 @@ def table(found: list[dict[str, Any]]) -> str:
         alarms = verdicts.pop("regressed", 0)
         share, low, high = interval(alarms, len(mine))
         others = ", ".join(f"{count} {name}" for name, count in verdicts.most_common())
-        took_s = statistics.median(one["elapsed_s"] for one in mine)
+        took_s = [one["elapsed_s"] for one in mine]
         size = None if planted else size_of_changes(mine)
+        bias = "" if planted else mean_of_pairs(mine)
         rows.append(
             f"| {way} | {'bursts' if neighbour else ''} | {planted:g} % | {len(mine)} | "
             f"{100 * share:.0f} % | {100 * low:.0f} to {100 * high:.0f} % | {others or 'none'} | "
-            f"{took_s:.0f} s | {_percent(spread(mine))} | {_percent(size)} |"
+            f"{statistics.median(took_s):.0f} s | {max(took_s):.0f} s | "
+            f"{_percent(spread(mine))} | {_percent(size)} | {bias} |"
         )
     return "\n".join(rows)
 
 
 def _percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f} %"
+
+
+def mean_of_pairs(outcomes: list[dict[str, Any]]) -> str:
+    """Return the mean difference of pairs with its interval of 95 %: of unchanged ones, a bias."""
+    pairs = [one for outcome in outcomes if outcome["before"] for one in logs(outcome)]
+    if len(pairs) < 2:
+        return ""
+    low, high = mean_interval(pairs)
+    return f"{100 * low:+.2f} to {100 * high:+.2f} % ({len(pairs)} pairs)"
 
 
 def size_of_changes(outcomes: list[dict[str, Any]]) -> float | None:

@@ -29,15 +29,15 @@ def test_the_share_of_alarms_has_its_interval():
     found = [outcome("passed")] * 57 + [outcome("regressed")] * 3
     [_, _, row] = live_null.table(found).splitlines()
     # R's binom.test(3, 60) has 1.04 to 13.9 %.
-    assert "| lock-step |  | 0 % | 60 | 5 % | 1 to 14 % | 57 passed | 60 s |" in row
+    assert "| lock-step |  | 0 % | 60 | 5 % | 1 to 14 % | 57 passed | 60 s | 60 s |" in row
 
 
 def test_the_changes_of_unchanged_cases_have_a_size():
     known = {"change": math.expm1(0.03)}
     found = [outcome("passed", **known), outcome("error", change=None)]
     [_, _, row] = live_null.table(found).splitlines()
-    assert row.endswith("| 3.0 % |")
-    assert live_null.table([outcome("passed", planted="5%", **known)]).endswith("|  |  |")
+    assert row.endswith("| 3.0 % |  |")
+    assert live_null.table([outcome("passed", planted="5%", **known)]).endswith("|  |  |  |")
 
 
 def test_pairs_of_turns_are_compared_one_by_one():
@@ -54,6 +54,26 @@ def test_what_varies_is_pooled_within_outcomes():
     for one in (of_pairs, of_runs):
         assert live_null.spread([one, one]) == pytest.approx(math.sqrt(0.02))
     assert live_null.spread([outcome("error")]) is None
+
+
+def test_the_mean_of_unchanged_pairs_is_a_bias() -> None:
+    before = [[1.0, 1.0, 1.0]] * 3
+    runs = [[1.0, math.exp(value), 1.0] for value in (0.01, 0.02, 0.03)]
+    # t of 0.975 with 2 degrees of freedom, 4.303, times 1 % / sqrt(3)
+    told = "-0.48 to +4.48 % (3 pairs)"
+    assert live_null.mean_of_pairs([outcome("passed", runs=runs, before=before)]) == told
+    assert live_null.mean_of_pairs([outcome("passed", runs=runs)]) == ""
+
+
+@pytest.mark.skipif(not (live_null.ROOT / ".git").exists(), reason="these files are no clone")
+def test_the_code_of_now_has_a_comment_more_than_that_which_is_stored(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    commits = live_null.commits_in(tree)
+    assert live_null.commits_in(tree) == commits
+    live_null.check_out(tree, commits.stored)
+    assert "# One comment more" not in (tree / "perf_tests/__init__.py").read_text("utf-8")
+    live_null.check_out(tree, commits.now)
+    assert "# One comment more" in (tree / "perf_tests/__init__.py").read_text("utf-8")
 
 
 def write_baselines(folder: Path, *counts: int) -> None:
