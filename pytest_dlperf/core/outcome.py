@@ -227,6 +227,8 @@ class Confirmation:
     #: The other arm of the pairs, and the runs of now in them.
     against: Against | None = None
     measurement: Measurement | None = None
+    #: The slowdown up to which pairs pass, a share; None in files of former versions.
+    tolerance: float | None = None
     #: Whether no file that ranks import differs from that commit.
     same_code: bool = False
     #: Why no pair was possible; empty where some were, or none was needed.

@@ -58,6 +58,8 @@ class SecondStage:
     impossible: str = ""
     #: What decides where the code of the anchor cannot be measured; None if nothing does.
     instead: SecondStage | None = None
+    #: Why the anchor's code, which would decide, cannot be measured; empty if nothing is in doubt.
+    without_anchor: str = ""
 
 
 def second_stage(
@@ -72,7 +74,10 @@ def second_stage(
     possible = [stage for stage in stages if not stage.impossible]
     if not possible:
         return stages[0] if stages else None
-    return replace(possible[0], instead=possible[1] if len(possible) > 1 else None)
+    chosen = replace(possible[0], instead=possible[1] if len(possible) > 1 else None)
+    if stages[0].anchor and not chosen.anchor:
+        return replace(chosen, without_anchor=stages[0].impossible)
+    return chosen
 
 
 def _stage(
@@ -176,6 +181,7 @@ def confirmed(
         stored=judgement,
         commit=session.commit,
         anchor=stage.anchor,
+        tolerance=stage.tolerance,
         environment=stage.change.words,
         same_code=stage.same_code,
     )
@@ -194,11 +200,8 @@ def confirmed(
         except DlperfError as error:
             if stage.instead is None:
                 return _alone(stored, confirmation, f"{error}")
-            measured = confirmed(
-                case, bench, stored, stage.instead, workload_folder=workload_folder
-            )
-            reason = f"{measured.judgement.reason}\nno pairs with the anchor: {error}"
-            return replace(measured, judgement=replace(measured.judgement, reason=reason))
+            instead = replace(stage.instead, without_anchor=str(error))
+            return confirmed(case, bench, stored, instead, workload_folder=workload_folder)
         assert paired.against is not None
         same = paired.against.unaffected
         code = replace(paired.judgement, verdict=Verdict.PASSED) if same else paired.judgement
@@ -237,10 +240,19 @@ def confirmed(
             environment=change.words,
             measured_by=change.measured_by,
         )
-    if stage.anchor and both.verdict in GOOD:
-        both = replace(both, reason=f"{both.reason}\n{BELOW_ANCHOR}")
+    both = _with_anchor(both, stage)
     confirmation = replace(confirmation, elapsed_s=time.monotonic() - began_s)
     return replace(stored, judgement=both, confirmation=confirmation, explanation=explanation)
+
+
+def _with_anchor(both: Judgement, stage: SecondStage) -> Judgement:
+    """Add to the verdict of both stages what is to be known of the anchor, if anything is."""
+    words = ""
+    if stage.anchor and both.verdict in GOOD:
+        words = BELOW_ANCHOR
+    elif stage.without_anchor:
+        words = f"no pairs with the anchor: {stage.without_anchor}"
+    return replace(both, reason=f"{both.reason}\n{words}") if words else both
 
 
 def _has_time(bench: Bench, stored: Measured) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 from pytest_dlperf.cases.possible import framework_version
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import encode
-from pytest_dlperf.core.errors import DlperfError, UsageError
+from pytest_dlperf.core.errors import BaselineError, DlperfError, UsageError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.measurement import CUT_SHORT, Environment, short_commit
 from pytest_dlperf.core.outcome import Outcome, case_as_written
@@ -25,6 +25,7 @@ from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import explained
 from pytest_dlperf.flow.pipeline import judge_again
+from pytest_dlperf.judge.comparisons import tolerance_of
 from pytest_dlperf.launch.arms.checkout import Checkout
 from pytest_dlperf.report import json_
 from pytest_dlperf.session.folder import changed_for_training
@@ -50,6 +51,8 @@ class Now:
     threads_per_rank: int
     #: Name of the host on which ranks run; None where they name another one than this.
     node: str | None
+    #: The slowdown up to which the case passes, a share; None where its baseline cannot be read.
+    tolerance: float | None
 
 
 def now_of(case: Case, bench: Bench, checkout: Checkout) -> Now:
@@ -58,6 +61,10 @@ def now_of(case: Case, bench: Bench, checkout: Checkout) -> Now:
     is_here = not hosts.place.foreign and case.framework in FRAMEWORKS
     target = bench.target(case, "")
     environment = hosts.environment(case, {})
+    try:
+        tolerance = tolerance_of(case, bench.baseline(case), policy.rule)
+    except BaselineError:
+        tolerance = None  # the verdict says why
     return Now(
         checkout=checkout,
         environment=environment,
@@ -67,6 +74,7 @@ def now_of(case: Case, bench: Bench, checkout: Checkout) -> Now:
         share_host=hosts.share_host,
         threads_per_rank=target.threads_per_rank,
         node=None if hosts.place.foreign or target.hosts else environment.node,
+        tolerance=tolerance,
     )
 
 
@@ -243,6 +251,10 @@ def differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
         yield f"git does not say the commit, or whether tracked files are modified ({problem})"
     yield from _of_machine(case, outcome, now)
     yield from _of_measurement(outcome, now)
+    certified = None if outcome.confirmation is None else outcome.confirmation.tolerance
+    if certified is not None and now.tolerance is not None and certified != now.tolerance:
+        # Pairs end where they certify it
+        yield f"tolerance of its pairs: {now.tolerance:.1%}, was {certified:.1%}"
 
 
 def _differences_of_runs(case: Case, outcome: Outcome, folder: Path, now: Now) -> Iterator[str]:

@@ -255,6 +255,22 @@ def test_the_slower_step_of_a_self_test_goes_through_pairs(repository: Suite):
     assert found == {"unchanged": ("passed", None), "slower": ("regressed", "regressed")}
 
 
+def test_pairs_of_an_ended_session_are_taken_for_their_own_tolerance_alone(stored: Suite):
+    commit(stored, 0.0107)
+    stored.env(FAKE_LOG=stored.path / "launches")
+    ended = (*ONLY, QUICK, "--dlperf-tolerance=15%")
+    _, outcomes = stored.outcomes(*ended)
+    assert judged(outcomes) == ("passed", "passed")
+    (stored.path / "ended.json").write_bytes((stored.path / stored.results).read_bytes())
+    before = launches(stored)
+    resume = "--dlperf-resume=ended.json"
+    _, outcomes = stored.outcomes(*ended, resume)
+    assert (judged(outcomes), launches(stored)) == (("passed", "passed"), before)
+    result, outcomes = stored.outcomes(*ONLY, QUICK, resume)
+    assert judged(outcomes) == ("regressed", "regressed")
+    result.stdout.fnmatch_lines(["*tolerance of its pairs: 5.0%, was 15.0%*"])
+
+
 def test_a_machine_that_stays_disturbed_is_left_to_pairs_at_once(stored: Suite):
     """Both arms of a pair meet the same neighbours, so that pairs find what stored runs cannot."""
     commit(stored, 0.0107)

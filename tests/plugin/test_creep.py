@@ -52,6 +52,17 @@ def test_a_creep_is_red_by_pairs_with_the_anchor_until_its_level_is_accepted(cre
     assert outcomes[ONE]["confirmation"]["anchor"] is False
     assert outcomes[ONE]["confirmation"]["commit"] == git(crept, "rev-parse", "HEAD~1")
     crept.env(FAKE_FAIL="")
+    [file] = crept.path.glob(f"baselines/*/*/{ONE}.json")
+    kept = file.read_text(encoding="utf-8")
+    file.write_text(kept.replace(anchor, "0" * 40), encoding="utf-8")
+    _, outcomes = crept.outcomes(*THREE)
+    assert outcomes[ONE]["judgement"]["verdict"] == "passed"
+    assert (
+        "no pairs with the anchor: this clone has no commit 0000000"
+        in outcomes[ONE]["judgement"]["reason"]
+    )
+    assert outcomes[ONE]["confirmation"]["anchor"] is False
+    file.write_text(kept, encoding="utf-8")
     result, outcomes = crept.outcomes(*THREE)
     outcome = outcomes[ONE]
     assert result.ret == 1, result.stdout.str()

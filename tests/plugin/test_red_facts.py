@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.helpers.fake_suite import Suite
 
 ONE = "net-torch-fp32-bs4-1n1c"
-OPTIONS = ("--cpus=1", "--dlperf-runs=3")
+OPTIONS = ("--cpus=1", "--dlperf-runs=3", "--dlperf-tolerance=5%")
 
 
 def test_only_what_noise_cannot_explain_fails_and_quiet_output_names_the_rest(
