@@ -23,7 +23,7 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import more_runs
-from pytest_dlperf.judge.creep import rule_of_pairs
+from pytest_dlperf.judge.creep import case_of_pairs, rule_of_pairs
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.two_stages import (
@@ -120,16 +120,17 @@ class Nights:
     def night(self, truth: float) -> Night:
         """Measure code whose log rate is ``truth``, judge it and store it."""
         rule = self._rule
-        rates = self._runs(truth, self._case.protocol.max_runs)
+        case = replace(self._case, protocol=self._case.protocol.screening)
+        rates = self._runs(truth, case.protocol.max_runs)
         stored: Judgement | None = None
         count = 0
-        while more := more_runs(self._case, stored, count):
+        while more := more_runs(case, stored, count):
             count += more
-            stored = judge(self._case, _measurement(rates[:count]), self.baseline, rule)
+            stored = judge(case, _measurement(rates[:count]), self.baseline, rule)
         assert stored is not None
         now = _measurement(rates[:count])
         judged, pairs, with_anchor = stored, 0, False
-        sides = other_sides(self._case, now, stored, self.baseline, rule)
+        sides = other_sides(case, now, stored, self.baseline, rule)
         if sides and self._world.pair_sd is not None:
             assert self.baseline is not None
             with_anchor = sides[0] is not self.baseline.level[-1]
@@ -148,17 +149,18 @@ class Nights:
         """Return the judgement by pairs with the code of a stored session, and their number."""
         assert self._world.pair_sd is not None
         difference = truth - self._truth[other.commit]
-        noise = self._world.pair_sd * self._rng.standard_normal(self._case.protocol.max_runs)
+        case = case_of_pairs(self._case) if with_anchor else self._case
+        noise = self._world.pair_sd * self._rng.standard_normal(case.protocol.max_runs)
         after, before = 100 * np.exp(difference + noise), np.full(len(noise), 100.0)
         asked = rule_of_pairs(rule) if with_anchor else rule
 
         def judged(count: int, rule: Rule) -> Judgement:
             now, then = (_measurement(side[:count].tolist()) for side in (after, before))
-            return judge_interleaved(self._case, now, then, of_a_stage(rule))
+            return judge_interleaved(case, now, then, of_a_stage(rule))
 
         found: Judgement | None = None
         count = 0
-        while more := more_runs(self._case, found, count, in_pairs=True):
+        while more := more_runs(case, found, count, in_pairs=True):
             count += more
             found = judged(count, asked)
         assert found is not None

@@ -21,7 +21,7 @@ from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import NOT_JUDGED, Rule, Verdict
 from pytest_dlperf.judge import more_runs
-from pytest_dlperf.judge.creep import rule_of_pairs
+from pytest_dlperf.judge.creep import case_of_pairs, rule_of_pairs
 from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.stats import family
@@ -122,12 +122,13 @@ def two_stages(
     sides = other_sides(screened, _measurement(now[:runs]), stored, baseline, rule)
     if not sides:
         return Decided(stored.verdict)
+    with_anchor = sides[0] is not baseline.level[-1]
+    case = case_of_pairs(case) if with_anchor else case
 
     def look(count: int, rule: Rule) -> Judgement:
         before, after = (_measurement(side) for side in zip(*pairs[:count], strict=True))
         return judge_interleaved(case, after, before, of_a_stage(rule))
 
-    with_anchor = sides[0] is not baseline.level[-1]
     asked = rule_of_pairs(rule) if with_anchor else rule
     paired, count = _decided(case, lambda count: look(count, asked), in_pairs=True)
     if with_anchor and paired.verdict is Verdict.INCONCLUSIVE:

@@ -21,7 +21,7 @@ from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.package_pairs import ByPackages, change_since, is_asked_for
 from pytest_dlperf.flow.same_code import has_same_code
 from pytest_dlperf.judge.comparisons import tolerance_of
-from pytest_dlperf.judge.creep import BELOW_ANCHOR, rule_of_pairs
+from pytest_dlperf.judge.creep import BELOW_ANCHOR, case_of_pairs, rule_of_pairs
 from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
@@ -282,6 +282,7 @@ def _paired(
     pairs = bench.in_pairs(RefArm(ref=stage.session.commit), folder)
     if not stage.anchor:
         return compare_arms(case, pairs, workload_folder=workload_folder)
+    case = case_of_pairs(case)
     policy = replace(pairs.policy, rule=rule_of_pairs(pairs.policy.rule))
     asked = replace(pairs, policy=policy)
     paired = compare_arms(case, asked, workload_folder=workload_folder)

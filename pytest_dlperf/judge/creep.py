@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import TOLERANCE, Comparison, Rule, Verdict
 from pytest_dlperf.judge.stats.contrast import change_of, margin, quantile
@@ -24,6 +25,8 @@ _LEVELS: Final = 3
 _OF_MEDIAN: Final = 0.449
 #: The tolerance that pairs with the anchor have to certify, as a part of the tolerance.
 _PART: Final = 0.5
+#: How many times the most pairs of a case are measured with the anchor.
+_TIMES: Final = 2
 #: Said of a case whose pairs with the anchor show no slowdown, or that none are possible for.
 BELOW_ANCHOR: Final = (
     "its last levels are below the anchor; where that is right, dlperf baselines accept --anchor "
@@ -76,6 +79,17 @@ def is_suspected(measurement: Measurement, baseline: Baseline, rule: Rule) -> bo
     """Return whether the levels of now are below the anchor by more than the min effect."""
     found = drift(measurement, baseline)
     return found is not None and found.shift < -margin(rule.min_effect)
+
+
+def case_of_pairs(case: Case) -> Case:
+    """Return ``case`` as it is measured in pairs with the anchor: twice as many, where it is open.
+
+    Half of a tolerance takes more pairs to certify, and few cases have crept.
+    """
+    protocol = case.protocol
+    if not protocol.adaptive:
+        return case
+    return replace(case, protocol=replace(protocol, max_runs=_TIMES * protocol.max_runs))
 
 
 def rule_of_pairs(rule: Rule) -> Rule:
