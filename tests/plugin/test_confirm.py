@@ -271,6 +271,12 @@ def test_pairs_of_an_ended_session_are_taken_for_their_own_tolerance_alone(store
     result.stdout.fnmatch_lines(["*tolerance of its pairs: 5.0%, was 15.0%*"])
 
 
+def test_a_job_of_a_scheduler_measures_its_pairs(stored: Suite):
+    commit(stored, 0.0107)
+    _, outcomes = stored.outcomes(*ONLY, QUICK, "--dlperf-scheduler=in-job")
+    assert judged(outcomes) == ("regressed", "regressed")
+
+
 def test_a_machine_that_stays_disturbed_is_left_to_pairs_at_once(stored: Suite):
     """Both arms of a pair meet the same neighbours, so that pairs find what stored runs cannot."""
     commit(stored, 0.0107)
