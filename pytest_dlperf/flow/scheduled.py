@@ -18,6 +18,7 @@ from pytest_dlperf.core.place import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.target_report import UNKNOWN_DEVICES, TargetReport, read_report
 from pytest_dlperf.flow.watcher import Watcher
+from pytest_dlperf.judge.creep import case_of_pairs
 from pytest_dlperf.launch.schedulers.slurm_job import Heartbeat, JobRequest
 from pytest_dlperf.launch.schedulers.slurm_queue import Job, SlurmQueue
 from pytest_dlperf.measure.devices import Devices
@@ -187,9 +188,12 @@ class Jobs:
         """Return the longest time of a case in seconds: its runs, its parent's, and its pairs."""
         runs = case.protocol.max_runs
         # Of pairs the first may be a trial
-        launches = 2 * (runs + 1) if self.against or self.confirms else 0
-        if not self.against:
-            launches += runs * (2 if case.parent() else 1)
+        if self.against:
+            launches = 2 * (runs + 1)
+        else:
+            launches = runs * (2 if case.parent() else 1)
+            if self.confirms:
+                launches += 2 * (case_of_pairs(case).protocol.max_runs + 1)
         return launches * case.protocol.timeout_s + _MARGIN_S
 
     def _results(self, case: Case) -> Path:
