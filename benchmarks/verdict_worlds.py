@@ -14,6 +14,7 @@ it: stored sessions screen, and pairs decide what they leave open.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import math
@@ -132,7 +133,8 @@ def seen(name: str, world: World, sessions: int, slow: float, asked: Asked) -> S
     found = Seen()
     for number in range(asked.suites):
         rng = np.random.default_rng([asked.seed, sessions, number])
-        stored, now, pairs = drawn(name, world(rng, asked.cases, sessions), asked.cases, sessions)
+        arrays = _called(name, world, rng, asked.cases, sessions)
+        stored, now, pairs = drawn(name, arrays, asked.cases, sessions)
         stored = _RATE * np.exp(stored)
         now, pairs = (np.exp(logs + math.log1p(-slow)) for logs in (now, pairs))
         now *= _RATE
@@ -140,6 +142,17 @@ def seen(name: str, world: World, sessions: int, slow: float, asked: Asked) -> S
         if asked.peers:
             found.add_simple(stored, now)
     return found
+
+
+def _called(
+    name: str, world: World, rng: np.random.Generator, cases: int, sessions: int
+) -> object:
+    """Return what a world draws; what it prints goes to stderr. Raises ``UsageError``."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            return world(rng, cases, sessions)
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"world {name!r}: {type(error).__name__}: {error}") from error
 
 
 def drawn(name: str, arrays: object, cases: int, sessions: int) -> tuple[Logs, Logs, Logs]:
@@ -157,6 +170,8 @@ def drawn(name: str, arrays: object, cases: int, sessions: int) -> tuple[Logs, L
     checked = []
     for array, (what, shape) in zip(arrays, shapes.items(), strict=True):
         try:
+            if np.iscomplexobj(array):
+                raise TypeError("they are complex")
             logs = np.asarray(array, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise UsageError(f"world {name!r}: {what} are not numbers: {error}") from None
@@ -197,9 +212,11 @@ def worlds_of(file: Path) -> dict[str, World]:
     if spec is None or spec.loader is None:
         raise UsageError(f"{file}: name a Python file, *.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for it
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
+        with contextlib.redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{file}: {type(error).__name__}: {error}") from error
     found = getattr(module, "WORLDS", None)
     if not isinstance(found, dict) or not found or not all(map(callable, found.values())):
@@ -211,7 +228,7 @@ def worlds_of(file: Path) -> dict[str, World]:
 
 
 def _whole(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isdecimal() else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text}: give a whole number, 1 or more")
     return number
@@ -220,9 +237,10 @@ def _whole(text: str) -> int:
 def _share(text: str) -> float:
     try:
         share = parse_share(text, what="a share")
-        Rule(tolerance=share)
     except UsageError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"{text}: give a share below 100 %, for instance 5%")
     return share
 
 
@@ -296,7 +314,11 @@ def main(arguments: list[str] | None = None) -> int:
         suites=given.suites,
         seed=given.seed,
         device=given.device,
-        rule=Rule(tolerance=given.tolerance, family=given.family or given.cases),
+        rule=Rule(
+            tolerance=given.tolerance,
+            family=given.family or given.cases,
+            without_pairs=given.without_pairs,
+        ),
         without_pairs=given.without_pairs,
         peers=given.peers,
     )

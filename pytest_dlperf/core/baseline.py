@@ -63,8 +63,9 @@ class Session:
     scaling: StoredScaling | None = None
     node: str = ""
     commit: str = ""
-    #: Whether tracked files were modified, so that the commit does not say what was measured.
-    dirty: bool = False
+    #: Whether tracked files were modified, so that the commit does not say what was measured. None
+    #: in files of former versions.
+    dirty: bool | None = None
     software: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
     loss_fall: float | None = None
@@ -79,6 +80,14 @@ class Session:
         Such a session is used neither for the level nor for the noise.
         """
         return self.reason in _SET_ASIDE
+
+    @property
+    def may_be_modified(self) -> bool:
+        """Whether tracked files were, or may have been, modified.
+
+        Former versions did not record it, and stored such a session for a reason only.
+        """
+        return bool(self.reason) if self.dirty is None else self.dirty
 
     @property
     def identity(self) -> tuple[str, str, tuple[float, ...]]:

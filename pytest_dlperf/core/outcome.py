@@ -229,6 +229,8 @@ class Confirmation:
     measurement: Measurement | None = None
     #: The slowdown up to which pairs pass, a share; None in files of former versions.
     tolerance: float | None = None
+    #: Whether the budget had no time for a pair, or for as many as would decide.
+    is_cut_short: bool = False
     #: Whether no file that ranks import differs from that commit.
     same_code: bool = False
     #: Why no pair was possible; empty where some were, or none was needed.

@@ -279,7 +279,9 @@ class ImportsRecord(TypedDict):
     copies: dict[str, ImportedCopy]
     #: Files of modules in no tree, neither installed nor generated: no commit has them.
     outside: list[str]
-    #: Whether the rank started processes, whose imports are unknown.
+    #: Files in a tree that were opened for reading.
+    read: list[str]
+    #: Whether the rank started processes, whose imports are unknown, or read still more files.
     started_processes: bool
 
 

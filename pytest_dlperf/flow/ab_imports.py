@@ -80,6 +80,11 @@ class InstalledCopy:
         copies = {path: copy for one in facts for path, copy in one["imports"]["copies"].items()}
         return tuple(cls(path=path, **copy) for path, copy in sorted(copies.items()))
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether the repository's package has half of its files or more."""
+        return any(2 * shared >= self.files for shared in self.roots.values())
+
     def differing(self, paths: Set[str]) -> Iterator[tuple[str, bool]]:
         """Yield the sources among ``paths`` that it may be a copy of, and whether it certainly is.
 
@@ -92,8 +97,7 @@ class InstalledCopy:
                     yield path, 2 * shared >= self.files
         if self.compiled:
             # Its sources may be anywhere in the repository.
-            certain = any(2 * shared >= self.files for shared in self.roots.values())
-            yield from ((path, certain) for path in sorted(paths) if is_native(path))
+            yield from ((path, self.is_certain) for path in sorted(paths) if is_native(path))
 
 
 def tree_of(arm: ReadyArm, top: Path) -> Path | None:
@@ -268,7 +272,7 @@ class TwoTrees:
                 "(an editable install, or its folder in pytest's ini pythonpath), not from an "
                 "installed copy"
             )
-        if changed(names, *self._trees):
+        if changed(names, *self._trees) or self._read(now, before) & self._difference.paths:
             return ""
         self._check_own(case, own, other)
         if is_uncertain or self._difference.submodules or _started_processes(now, before):
@@ -337,6 +341,12 @@ class TwoTrees:
             f"{self._arms[1].words}, {theirs.files[name][0]}. Mostly an editable install leads "
             f"both arms to one tree: {_REMEDY}"
         )
+
+    def _read(self, *facts: RunFacts) -> frozenset[str]:
+        """Return the paths in the repository that the ranks of any arm read."""
+        paths = {path: "" for one in facts for path in one["imports"]["read"]}
+        trees = [self._top, *self._trees]
+        return frozenset(Imported.of(paths, trees, but=self._workdir).files)
 
     def _imported(self, facts: RunFacts) -> Imported:
         return Imported.of(facts["imports"]["files"], [self._top, *self._trees], but=self._workdir)

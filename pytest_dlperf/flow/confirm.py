@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.baseline import Baseline, Session
@@ -16,10 +17,11 @@ from pytest_dlperf.core.outcome import Confirmation
 from pytest_dlperf.core.verdict import GOOD, NEVER, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab import compare_arms
+from pytest_dlperf.flow.ab_imports import is_source
 from pytest_dlperf.flow.environment_change import EnvironmentChange
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.package_pairs import ByPackages, change_since, is_asked_for
-from pytest_dlperf.flow.same_code import has_same_code
+from pytest_dlperf.flow.same_code import has_same_code, may_differ
 from pytest_dlperf.judge.comparisons import tolerance_of
 from pytest_dlperf.judge.creep import BELOW_ANCHOR, case_of_pairs, rule_of_pairs
 from pytest_dlperf.judge.interleaved import judge_interleaved
@@ -29,7 +31,7 @@ from pytest_dlperf.judge.two_stages import (
     with_same_code,
     without_pairs,
 )
-from pytest_dlperf.launch.arms.git import missing_commit
+from pytest_dlperf.launch.arms.git import missing_commit, top_of
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 _FOLDER = "pairs"
 #: The same of pairs with the anchor.
 _FOLDER_OF_ANCHOR = "anchor"
+_IF_IT_FAILS: Final = (
+    "link files that git ignores (ini dlperf_arm_link), or store a session of code that runs here"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +72,9 @@ def second_stage(
 ) -> SecondStage | None:
     """Return what is to decide ``case``; None where stored sessions did, or alone judge."""
     measurement, judgement = measured.measurement, measured.judgement
-    if bench.policy.confirm == NEVER or measurement is None or baseline is None:
+    if bench.policy.confirm == NEVER or bench.arms is None:
+        return None
+    if measurement is None or baseline is None:
         return None
     sides = other_sides(case, measurement, judgement, baseline, bench.policy.rule)
     stages = [_stage(case, bench, measured, baseline, session) for session in sides]
@@ -125,7 +132,7 @@ def can_decide(case: Case, bench: Bench, baseline: Baseline | None) -> bool:
 
 def _impossible(case: Case, bench: Bench, session: Session, facts: RunFacts) -> str:
     """Return why no pair with the code of ``session`` is possible; empty if one is."""
-    if bench.arms is None or bench.hosts.node_part(case) is not None:
+    if bench.hosts.node_part(case) is not None:
         return "nodes that are started by hand launch equally often, and would not know of pairs"
     if "imports" in facts and (outside := facts["imports"]["outside"]):
         more = f" and {len(outside) - 1} more" if len(outside) > 1 else ""
@@ -134,7 +141,23 @@ def _impossible(case: Case, bench: Bench, session: Session, facts: RunFacts) -> 
             "commit of it says which code that is; install it with its version, or import it from "
             "here"
         )
-    return _without_tree(session.commit, bench.hosts.rootdir, dirty=session.dirty)
+    if program := _program_outside(case, bench.hosts.rootdir):
+        return (
+            f"its command runs {program}, which this repository does not have, so that no commit "
+            "of it says which code that is"
+        )
+    return _without_tree(session.commit, bench.hosts.rootdir, dirty=session.may_be_modified)
+
+
+def _program_outside(case: Case, rootdir: Path) -> str:
+    """Return the first source that the command of ``case`` names from outside the repository."""
+    if not case.command or not (top := top_of(rootdir)).is_dir():
+        return ""
+    for word in case.command:
+        path = (rootdir / word).resolve()
+        if is_source(word) and path.is_file() and not path.is_relative_to(top):
+            return word
+    return ""
 
 
 def _without_tree(commit: str, rootdir: Path, *, dirty: bool) -> str:
@@ -152,28 +175,33 @@ def _without_tree(commit: str, rootdir: Path, *, dirty: bool) -> str:
     return f"{missing}; it is that of the stored session, --update-baselines stores a new one"
 
 
-def pairs_may_follow(
-    commit: str, *, dirty: bool, rootdir: Path, baselines: Path, but: Path
-) -> bool:
+def pairs_may_follow(commit: str, *, dirty: bool, rootdir: Path, baselines: Path) -> bool:
     """Return whether pairs with the code of a stored session can be run, and would show anything.
 
-    ``commit`` and ``dirty`` are the session's; ``baselines`` and ``but``, the folder of runs, hold
-    no code. Before anything ran: which files the ranks import is not known.
+    ``commit`` and ``dirty`` are the session's; ``baselines`` is a folder that holds no code.
+    Before anything ran: which files the ranks import is not known.
     """
     try:
         if _without_tree(commit, rootdir, dirty=dirty):
             return False
-        return not has_same_code({}, commit, rootdir=rootdir, baselines=baselines, but=but)
+        return may_differ(commit, rootdir=rootdir, baselines=baselines)
     except DlperfError:
         return False  # no pair is possible, as the case will say
 
 
 def confirmed(
-    case: Case, bench: Bench, stored: Measured, stage: SecondStage, *, workload_folder: str
+    case: Case,
+    bench: Bench,
+    stored: Measured,
+    stage: SecondStage,
+    *,
+    alone: Measured,
+    workload_folder: str,
 ) -> Measured:
     """Return ``stored`` with the verdict of both stages.
 
-    Where no pair can be run, stored sessions judge alone, and the sentence says why.
+    Where no pair can be run, the verdict is that of ``alone``, by the rule of stored sessions
+    that no pairs follow, and the sentence says why. A budget that has no time leaves it open.
     """
     began_s = time.monotonic()
     session, judgement = stage.session, stored.judgement
@@ -186,7 +214,7 @@ def confirmed(
         same_code=stage.same_code,
     )
     if stage.impossible:
-        return _alone(stored, confirmation, stage.impossible)
+        return _alone(alone, confirmation, stage.impossible)
     rule = replace(bench.policy.rule, tolerance=stage.tolerance)
     bench = replace(bench, policy=replace(bench.policy, rule=rule))
     change, explanation = stage.change, stored.explanation
@@ -196,12 +224,15 @@ def confirmed(
             paired = _paired(case, bench, stored, stage, workload_folder)
         except BudgetSpentError:
             why = f"the budget of {bench.policy.budget_text} has no time for a pair"
-            return _alone(stored, confirmation, why)
+            return _alone(stored, replace(confirmation, is_cut_short=True), why)
         except DlperfError as error:
             if stage.instead is None:
-                return _alone(stored, confirmation, f"{error}")
-            instead = replace(stage.instead, without_anchor=str(error))
-            return confirmed(case, bench, stored, instead, workload_folder=workload_folder)
+                first, *rest = str(error).splitlines() or [""]
+                return _alone(alone, confirmation, f"{first}; {_IF_IT_FAILS}", details=rest)
+            instead = replace(stage.instead, without_anchor=str(error).partition("\n")[0])
+            return confirmed(
+                case, bench, stored, instead, alone=alone, workload_folder=workload_folder
+            )
         assert paired.against is not None
         same = paired.against.unaffected
         code = replace(paired.judgement, verdict=Verdict.PASSED) if same else paired.judgement
@@ -213,13 +244,14 @@ def confirmed(
             pairs=paired.judgement,
             against=paired.against,
             measurement=paired.measurement,
+            is_cut_short=paired.is_cut_short,
             same_code=same,
             environment=change.words,
         )
     against = short_commit(session.commit)
     if stage.anchor:
         against = f"the anchor {against}"
-    if confirmation.same_code and not change.words:
+    if confirmation.same_code and not change.words and not change.unknown:
         both = with_same_code(judgement, against=against)
     elif code.verdict in GOOD and is_asked_for(bench, judgement, change):
         of_packages = ByPackages(
@@ -238,6 +270,7 @@ def confirmed(
             code,
             against=against,
             environment=change.words,
+            unknown=change.unknown,
             measured_by=change.measured_by,
         )
     both = _with_anchor(both, stage)
@@ -301,8 +334,11 @@ def _paired(
     return replace(paired, judgement=judgement)
 
 
-def _alone(stored: Measured, confirmation: Confirmation, why: str) -> Measured:
+def _alone(
+    stored: Measured, confirmation: Confirmation, why: str, *, details: Sequence[str] = ()
+) -> Measured:
     judgement = without_pairs(stored.judgement, why)
+    judgement = replace(judgement, details=(*judgement.details, *details))
     if confirmation.anchor:
         judgement = replace(judgement, reason=f"{judgement.reason}\n{BELOW_ANCHOR}")
     return replace(

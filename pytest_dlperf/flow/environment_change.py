@@ -36,6 +36,8 @@ class EnvironmentChange:
     packages: tuple[PackageChange, ...] = ()
     #: Whether packages differ, and one of the lists is not known.
     are_packages_unknown: bool = False
+    #: Whether the packages of both are recorded; not so of a program read by its log.
+    are_packages_recorded: bool = True
     #: The version that the framework itself reports, before and now, where it differs.
     framework: PackageChange | None = None
 
@@ -48,6 +50,11 @@ class EnvironmentChange:
         elif self.are_packages_unknown and self.framework is None:
             found.insert(0, "installed packages changed")
         return tuple(found)
+
+    @property
+    def unknown(self) -> str:
+        """What is not known of the environment, in words; empty where all is."""
+        return "" if self.are_packages_recorded else "its packages then or now are not recorded"
 
     @property
     def exchanged(self) -> tuple[PackageChange, ...]:
@@ -123,6 +130,7 @@ def environment_change(
     return EnvironmentChange(
         settings=settings,
         packages=tuple(changed),
+        are_packages_recorded=None not in (was, now),
         are_packages_unknown=None not in (was, now) and was != now and not packages,
         framework=framework,
     )

@@ -230,7 +230,8 @@ class Hosts:
             package_folder=self.package_folder,
         )
         if self.arm is None:
-            return replace(target, reported=self.reported)
+            # Other hosts may not have the list of modules
+            return target if target.hosts else replace(target, reported=self.reported)
         return apply_arm(target, self.arm, reported=self.reported)
 
     def environment(self, case: Case, facts: RunFacts) -> Environment:

@@ -33,6 +33,8 @@ class Measured:
     confirmation: Confirmation | None = None
     #: Why it got slower; None where nothing was profiled.
     explanation: Explanation | None = None
+    #: Whether the budget had no time for further runs that it needs.
+    is_cut_short: bool = False
     #: Whether this node ran its part of a case that another node judges.
     share_done: bool = False
 
@@ -68,7 +70,8 @@ def until_decided(
         counting = len(measured.measurement.runs)
         if found.is_cut_short:
             looked = has_looked(case, counting)
-            return replace(measured, judgement=cut_short(judgement, budget, looked=looked))
+            judgement = cut_short(judgement, budget, looked=looked)
+            return replace(measured, judgement=judgement, is_cut_short=True)
         more = more_runs(case, judgement, counting, in_pairs=in_pairs)
         if more <= 0 or found.is_last:
             return measured

@@ -115,7 +115,13 @@ class ByPackages:
         self, stored: Judgement, code: Judgement, why: str
     ) -> tuple[Judgement, PackagePairs]:
         against = short_commit(self.session.commit)
-        both = decided_by_pairs(stored, code, against=against, environment=self.change.words)
+        both = decided_by_pairs(
+            stored,
+            code,
+            against=against,
+            environment=self.change.words,
+            unknown=self.change.unknown,
+        )
         reason = f"{both.reason}\nno pairs with the packages of the stored session: {why}"
         return replace(both, reason=reason), PackagePairs(impossible=why)
 
@@ -173,8 +179,12 @@ class ByPackages:
     def _slower(self, judgement: Judgement) -> tuple[tuple[PackageChange, ...], str, int]:
         """Return what makes the case slower, why no single ones are known, and the pairs of it."""
         by_name = {one.name: one for one in self._exchanged}
+        why = "which of the packages it is, pairs do not say"
         assert self.bench.arms is not None
-        before = packages_in(Path(self.bench.arms.ready(_arm(self._exchanged)).overlay))
+        try:
+            before = packages_in(Path(self.bench.arms.ready(_arm(self._exchanged)).overlay))
+        except DlperfError as error:
+            return self._exchanged, f"{why}: {error}", 0
         now = {
             name: self._here.packages.get(name)
             or Package(name=name, version=one.now, requirement=f"{name}=={one.now}")
@@ -204,7 +214,6 @@ class ByPackages:
                 raise _UndecidedError(f"{words_of(chosen)}: {paired.judgement.reason}")
             return verdict is Verdict.REGRESSED
 
-        why = "which of the packages it is, pairs do not say"
         try:
             found = search(groups, is_slower)
         except BudgetSpentError:

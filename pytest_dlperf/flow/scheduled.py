@@ -18,7 +18,6 @@ from pytest_dlperf.core.place import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.target_report import UNKNOWN_DEVICES, TargetReport, read_report
 from pytest_dlperf.flow.watcher import Watcher
-from pytest_dlperf.judge.creep import case_of_pairs
 from pytest_dlperf.launch.schedulers.slurm_job import Heartbeat, JobRequest
 from pytest_dlperf.launch.schedulers.slurm_queue import Job, SlurmQueue
 from pytest_dlperf.measure.devices import Devices
@@ -186,14 +185,14 @@ class Jobs:
 
     def time_s(self, case: Case) -> float:
         """Return the longest time of a case in seconds: its runs, its parent's, and its pairs."""
-        runs = case.protocol.max_runs
         # Of pairs the first may be a trial
+        of_pairs = 2 * (case.protocol.max_runs + 1)
         if self.against:
-            launches = 2 * (runs + 1)
+            launches = of_pairs
         else:
-            launches = runs * (2 if case.parent() else 1)
-            if self.confirms:
-                launches += 2 * (case_of_pairs(case).protocol.max_runs + 1)
+            protocol = case.protocol.screening if self.confirms else case.protocol
+            launches = protocol.max_runs * (2 if case.parent() else 1)
+            launches += of_pairs if self.confirms else 0
         return launches * case.protocol.timeout_s + _MARGIN_S
 
     def _results(self, case: Case) -> Path:

@@ -83,6 +83,11 @@ def with_remedy(words: str, remedy: str) -> str:
     return line if len(line.split()) <= WORDS else f"{words}\n{remedy}"
 
 
+def remedy_of_pairs(found: Comparison) -> str:
+    """Return what would decide a case that pairs left open."""
+    return _remedy(found, None)
+
+
 def _is_slower(found: Comparison) -> bool:
     return found.verdict is Verdict.REGRESSED and not found.refused
 

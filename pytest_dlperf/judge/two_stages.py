@@ -17,7 +17,14 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import refusals, sentences
-from pytest_dlperf.judge.brief import ACCEPT_IT, ends, than_before, what_is_worse, with_remedy
+from pytest_dlperf.judge.brief import (
+    ACCEPT_IT,
+    ends,
+    remedy_of_pairs,
+    than_before,
+    what_is_worse,
+    with_remedy,
+)
 from pytest_dlperf.judge.creep import is_suspected
 from pytest_dlperf.judge.screen import looked
 from pytest_dlperf.judge.stats.contrast import Spread, margin
@@ -107,24 +114,38 @@ def decided_by_pairs(
     *,
     against: str,
     environment: Sequence[str],
+    unknown: str = "",
     measured_by: str = "",
 ) -> Judgement:
     """Return the verdict of both stages.
 
     ``stored`` is the judgement by stored sessions, ``pairs`` that of pairs with the code
-    ``against``; ``environment`` says what else than the code changed since that session, in words,
-    and ``measured_by`` what would measure that. Pairs answer for the code alone: where they find
-    it no slower and the environment is another one, the stored sessions still judge that.
+    ``against``, or that no file of it differs, where none were run. ``environment`` says what else
+    than the code changed since that session, in words, ``unknown`` what is not known of it, and
+    ``measured_by`` what would measure it. Pairs answer for the code alone: where they find it no
+    slower and the environment is another one, the stored sessions still judge that; where it is
+    not known, a slowdown that only they see is not judged.
     """
     details = (*_lines(pairs), *_lines(stored))
-    if pairs.verdict in GOOD and environment and stored.verdict not in GOOD:
-        remedy = f"{measured_by} measures that" if measured_by else ACCEPT_IT
-        first = with_remedy(f"{_of_both(stored, pairs)}; {_some(environment)}", remedy)
-        return replace(stored, reason=first, details=details)
+    has_run = pairs.throughput.change is not None
+    if pairs.verdict in GOOD and stored.verdict in GOOD and not has_run:
+        return replace(stored, details=details)
+    if pairs.verdict in GOOD and stored.verdict not in GOOD:
+        is_red = stored.verdict is Verdict.REGRESSED
+        if environment:
+            remedy = f"{measured_by} measures that" if measured_by else ACCEPT_IT
+            first = with_remedy(f"{_of_both(stored, pairs)}; {_some(environment)}", remedy)
+            return replace(stored, reason=first, details=details)
+        if unknown and (is_red or not has_run):
+            first = with_remedy(f"{_of_both(stored, pairs)}; {unknown}", ACCEPT_IT)
+            kept = replace(stored, reason=first, details=details)
+            return _not_judged(kept) if is_red else kept
     first = f"{_stored(stored)}; side by side with {against} {_beside(stored, pairs)}: "
     first += _conclusion(pairs, stored)
     if pairs.verdict is Verdict.REGRESSED:
         first = with_remedy(first, f"find what changed, or {ACCEPT_IT}")
+    if pairs.verdict is Verdict.INCONCLUSIVE:
+        first = with_remedy(first, remedy_of_pairs(pairs.throughput))
     return replace(pairs, reason=_with_remarks(first, pairs), details=details)
 
 
@@ -159,10 +180,9 @@ def with_same_code(stored: Judgement, *, against: str) -> Judgement:
 
     Nothing that could be slower was changed, so that it is never red.
     """
-    first = f"{_stored(stored)} with the code and packages of {against}"
-    change = stored.throughput.change
-    if stored.verdict not in GOOD and change is not None and change < 0:
-        first += ": the machine or its settings did it; store a session with --update-baselines"
+    first = f"{_worst(stored)} with the code and packages of {against}"
+    if stored.verdict not in GOOD:
+        first = with_remedy(f"{first}: the machine or its settings did it", ACCEPT_IT)
     return replace(
         stored,
         verdict=Verdict.PASSED,
@@ -195,6 +215,20 @@ def _with_remarks(first: str, pairs: Judgement) -> str:
     return "\n".join([first, *pairs.reason.split("\n")[1:]])
 
 
+def _not_judged(judged: Judgement) -> Judgement:
+    verdict = Verdict.INCOMPARABLE
+    return replace(judged, verdict=verdict, throughput=judged.throughput.as_refused(verdict))
+
+
+def _worst(stored: Judgement) -> str:
+    """Return what stored sessions saw: the rate, or what else is red."""
+    if stored.verdict is Verdict.REGRESSED and (
+        stored.throughput.verdict is not Verdict.REGRESSED or stored.throughput.refused
+    ):
+        return what_is_worse(stored, Verdict.REGRESSED) or _stored(stored)
+    return _stored(stored)
+
+
 def _stored(stored: Judgement) -> str:
     return than_before(stored.throughput, "stored")
 
@@ -217,13 +251,15 @@ def _of_both(stored: Judgement, code: Judgement) -> str:
     """Return that the code is not the cause of a slowdown, with what pairs of it showed."""
     found = code.throughput.change
     if found is None:
-        return f"{_stored(stored)}; the code is the same"
+        return f"{_worst(stored)}; the code is the same"
     beside = f"side by side {sentences.signed(found)}"
-    return f"{_stored(stored)}; the code is not the cause ({beside})"
+    return f"{_worst(stored)}; the code is not the cause ({beside})"
 
 
 def _change_of(pairs: Judgement) -> str:
     found = pairs.throughput.change
+    if pairs.verdict is Verdict.REGRESSED and pairs.throughput.verdict is not Verdict.REGRESSED:
+        return what_is_worse(pairs, Verdict.REGRESSED) or "worse"
     return "not compared" if found is None else sentences.change(found)
 
 

@@ -45,7 +45,8 @@ def judge_by_time(
         seen = _seen(case, measurement, baseline, rule)
         return _not_judged(Verdict.ERROR, reason, measurement, seen)
     disturbed, unchecked = refusals.disturbed(measurement), refusals.unchecked(measurement)
-    if reason := (disturbed or unchecked or differs):
+    # No quiet machine makes other work or other conditions comparable
+    if reason := (unchecked or differs or disturbed):
         seen = _seen(case, measurement, baseline, rule)
         refused = _not_judged(Verdict.INCOMPARABLE, reason, measurement, seen)
         if baseline is None or not stored or unchecked or differs:

@@ -261,6 +261,7 @@ def _facts(case: Case, records: Sequence[RankRecords], window: _Window) -> RunFa
             files={path: digest for one in imports for path, digest in one["files"].items()},
             copies={path: copy for one in imports for path, copy in one["copies"].items()},
             outside=sorted({path for one in imports for path in one["outside"]}),
+            read=sorted({path for one in imports for path in one["read"]}),
             started_processes=any(one["started_processes"] for one in imports),
         )
     if not case.command:

@@ -286,6 +286,8 @@ def _problems(outcome: Outcome) -> Sequence[Problem]:
 
 
 #: In place of a sentence that stands above.
+#: Verdicts of stored sessions whose case is explained though pairs, or equal code, let it pass.
+_SEEN: Final = frozenset({Verdict.REGRESSED, Verdict.INCOMPARABLE, Verdict.UNSTEADY})
 _TOLD: Final = "as its failure above says"
 
 
@@ -320,6 +322,9 @@ def by_sentence(
         # A further line is something beside the verdict, such as what was not stored
         tells_more = outcome.failed or outcome.update or "\n" in judgement.reason
         tells_more = tells_more or (verbose and bool(judgement.details))
+        second = outcome.confirmation
+        # The table alone would look as if nothing were to be known of such a change
+        tells_more = tells_more or (second is not None and second.stored.verdict in _SEEN)
         if judgement.verdict is not Verdict.PASSED or tells_more:
             key = judgement.verdict, judgement.reason
             found.setdefault(key, []).append(outcome)

@@ -204,7 +204,8 @@ def _add(runs: SessionRuns, case: Case, before: Sequence[MeasuredRun]) -> None:
 def _is_final(outcome: Outcome) -> bool:
     """Whether nothing was left open: what was measured whole, and errors, which stay red."""
     measurement = outcome.measurement
-    if outcome.share_done:
+    second = outcome.confirmation
+    if outcome.share_done or (second is not None and second.is_cut_short):
         return False
     if measurement is None:
         # Time that was up leaves a case without a run; a missing framework is looked for again

@@ -25,7 +25,7 @@ from pytest_dlperf.worker.failure import (
 )
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.hardware_counters import open_counters
-from pytest_dlperf.worker.host import imported
+from pytest_dlperf.worker.host import imported, watch_reads
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.loop import (
     RunProtocol,
@@ -87,6 +87,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     records.write(framework=framework.facts())
     if arguments.work is not None:
         framework.job.work(arguments.work)
+    watch_reads()
     step = _build(arguments.workload, framework.job)
     _ALIVE.extend((framework, step))
     records.write(built=MomentRecord(time=time.time()))

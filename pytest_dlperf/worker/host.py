@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from pytest_dlperf.core.wire import MODULES_VARIABLE, RECORDS_FORMAT, TREES_VARIABLE
 from pytest_dlperf.core.wire_records import ImportedCopy, ImportsRecord, StartRecord, WindowRecord
-from pytest_dlperf.worker import hardware_counters
+from pytest_dlperf.worker import hardware_counters, read_files
 from pytest_dlperf.worker.hardware_counters import Count
 
 
@@ -198,6 +198,16 @@ _STARTERS: Final = tuple(
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
+def watch_reads() -> None:
+    """Watch from now on which files of the trees are read, where the environment names trees."""
+    read_files.watch(_trees())
+
+
+def _trees() -> list[str]:
+    known = os.environ.get(TREES_VARIABLE, "").split(os.pathsep)
+    return [str(Path(tree).resolve()) for tree in known if tree]
+
+
 def imported() -> ImportsRecord | None:
     """Return what was imported from the trees; None if the environment names none.
 
@@ -207,7 +217,8 @@ def imported() -> ImportsRecord | None:
     """
     if TREES_VARIABLE not in os.environ:
         return None
-    trees = [Path(tree).resolve() for tree in os.environ[TREES_VARIABLE].split(os.pathsep) if tree]
+    trees = [Path(tree) for tree in _trees()]
+    read, has_more = read_files.read_files()
     files: dict[str, str] = {}
     elsewhere: list[tuple[Path, tuple[str, ...]]] = []
     for name, path in _modules():
@@ -221,7 +232,8 @@ def imported() -> ImportsRecord | None:
         files=files,
         copies=_copies(elsewhere),
         outside=sorted({str(path) for path, _ in elsewhere if not _is_made(path)}),
-        started_processes=has_children(),
+        read=sorted({str(Path(path).resolve()) for path in read}),
+        started_processes=has_children() or has_more,
     )
 
 

@@ -78,6 +78,7 @@ class Marks:
         self._records.write(start=host.start_record(local_rank, world_size))
         self._progress = ProgressCounter(folder, rank)
         self._progress.update(0)
+        host.watch_reads()
         failure.watch(folder, rank)
         failure.watch_crashes()
         self._laps = StepLaps(on_cpu.CpuTimer())

@@ -41,5 +41,5 @@ def repository(suite: Suite) -> Suite:
     (suite.path / "other.py").write_text("x = 1\n", encoding="utf-8")
     git(suite, "add", "other.py")
     commit(suite, 0.01)
-    suite.env(FAKE_IMPORTS="w.py", FAKE_STEP_FILE="w.py")
+    suite.env(FAKE_IMPORTS="w.py", FAKE_STEP_FILE="w.py", FAKE_SETTINGS=1)
     return suite

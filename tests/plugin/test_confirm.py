@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,64 @@ def test_the_code_of_the_stored_session_is_never_red(stored: Suite):
     assert outcome["confirmation"]["same_code"] is True
     assert "the machine or its settings did it" in outcome["judgement"]["reason"]
     assert outcome["confirmation"]["pairs"] is None
+
+
+def test_packages_that_were_not_recorded_are_no_equal_ones(repository: Suite):
+    repository.env(FAKE_SETTINGS="")
+    assert repository.run(*ONLY, "--update-baselines").ret == 0
+    repository.env(FAKE_MACHINE=2)
+    result, outcomes = repository.outcomes(*ONLY, "--dlperf-strict")
+    assert (result.ret, *judged(outcomes)) == (1, "incomparable", None)
+    assert "its packages then or now are not recorded" in outcomes[ONE]["judgement"]["reason"]
+
+
+def test_settings_that_git_does_not_know_may_be_read(stored: Suite):
+    """What ranks read counts as what they import does; other files, such as results, do not."""
+    (stored.path / "net.yaml").write_text("layers: 3", encoding="utf-8")
+    _, outcomes = stored.outcomes(*ONLY, QUICK)
+    assert outcomes[ONE]["confirmation"]["same_code"] is True
+    stored.env(FAKE_READ="net.yaml")
+    _, outcomes = stored.outcomes(*ONLY, QUICK)
+    assert outcomes[ONE]["confirmation"]["same_code"] is False
+    assert outcomes[ONE]["confirmation"]["pairs"]["verdict"] == "passed"
+
+
+def test_a_module_that_git_ignores_is_of_no_commit(stored: Suite):
+    """Its worktree has none, so that no pair can be run."""
+    with (stored.path / ".git/info/exclude").open("a", encoding="utf-8") as ignored:
+        ignored.write("local.py\n")
+    (stored.path / "local.py").write_text("x = 1\n", encoding="utf-8")
+    stored.env(FAKE_IMPORTS="w.py,local.py?", FAKE_MACHINE=2)
+    _, outcomes = stored.outcomes(*ONLY, QUICK)
+    assert outcomes[ONE]["confirmation"]["same_code"] is False
+
+
+def test_a_program_of_no_commit_leaves_no_pair_possible(
+    repository: Suite, tmp_path_factory: pytest.TempPathFactory
+):
+    """Only its log is read, so that nothing else says which code it is."""
+    job = tmp_path_factory.mktemp("elsewhere") / "job.py"
+    program = """
+        import time
+        for step in range(1, 61):
+            time.sleep({})
+            print(f"step {{step}}/60 loss {{3 / (step + 1):.4f}} 100 samples/s", flush=True)
+        """
+    job.write_text(textwrap.dedent(program.format(0.001)), encoding="utf-8")
+    repository.write(
+        f"""
+        import pytest
+        @pytest.mark.dlperf(command=["python", {str(job)!r}], suite="net", layout="1n1c",
+                            batch_size_per_device=4, iterations=60, warmup=10)
+        def test_net(dlperf):
+            dlperf.run()
+        """
+    )
+    git(repository, "commit", "-qam", "a program")
+    assert repository.run("--update-baselines", "--dlperf-reason=first").ret == 0
+    _, outcomes = repository.outcomes()
+    [outcome] = outcomes.values()
+    assert "its command runs" in outcome["confirmation"]["impossible"]
 
 
 def test_code_that_no_commit_has_leaves_no_pair_possible(stored: Suite):

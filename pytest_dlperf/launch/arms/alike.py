@@ -8,6 +8,7 @@ speed (Mytkowicz et al., "Producing wrong data without doing anything obviously 
 from __future__ import annotations
 
 import compileall
+import hashlib
 import importlib.util
 import os
 import uuid
@@ -33,7 +34,9 @@ def with_path_as_long(arm: ReadyArm, other: ReadyArm) -> ReadyArm:
     if arm.tree is not None or other.tree is None:
         return arm
     tree = Path(other.tree.arm)
-    link = tree.with_name(_NAME.ljust(len(tree.name), "-")[: len(tree.name)])
+    # Repositories that share the folder of trees have one each
+    digest = hashlib.sha256(other.tree.head.encode()).hexdigest()
+    link = tree.with_name(f"{_NAME}-{digest}"[: len(tree.name)])
     try:
         if not link.is_symlink() or os.readlink(link) != other.tree.head:
             partial = link.with_name(uuid.uuid4().hex)
@@ -48,14 +51,18 @@ def compile_alike(trees: Sequence[Path], modules: Iterable[str]) -> None:
     """Give all ``trees`` byte code of those ``modules`` that one of them has byte code of.
 
     Byte code of this interpreter. Each file is read, so that none is read from the disk later. A
-    module that cannot be compiled is left to the ranks, which say why.
+    module that cannot be compiled is left to the ranks, which say why. Raises ``CaseError`` for
+    one that cannot be read.
     """
     for module in modules:
         files = [tree / module for tree in trees if (tree / module).is_file()]
         if not any(Path(importlib.util.cache_from_source(str(one))).exists() for one in files):
             continue
         for file in files:
-            file.read_bytes()
+            try:
+                file.read_bytes()
+            except OSError as error:
+                raise CaseError(f"cannot read {file}: {error.strerror}") from error
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 compileall.compile_file(file, quiet=2)

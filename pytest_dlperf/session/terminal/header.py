@@ -122,7 +122,6 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
             dirty=dirty,
             rootdir=settings.rootdir,
             baselines=settings.baselines,
-            but=settings.workdir,
         )
 
     def may_need_pairs(case: Case) -> bool:
@@ -133,7 +132,9 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
         except DlperfError:
             return False  # the case itself reports it, as its error
         last = found.level[-1] if found is not None and found.level else None
-        return last is not None and (bool(settings.inject) or may_follow(last.commit, last.dirty))
+        return last is not None and (
+            bool(settings.inject) or may_follow(last.commit, last.may_be_modified)
+        )
 
     forecast = Forecast.of(
         cases,

@@ -21,7 +21,7 @@ from pytest_dlperf.core.baseline import (
 from pytest_dlperf.core.errors import UpdateRefusedError
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
+from pytest_dlperf.core.verdict import GOOD, Judgement, KnownState, Verdict
 from pytest_dlperf.store.baseline.describe import describe
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.stored_session import session_of
@@ -175,6 +175,19 @@ class Change:
         return self.what == "refused"
 
 
+def _begins_level(outcome: Outcome, reason: str) -> bool:
+    """Whether ``outcome`` replaces the level, where nothing is observed.
+
+    Of what passed since the machine did it, the user says so by a reason: without one it shows how
+    far the sessions of this machine differ.
+    """
+    if outcome.judgement.verdict in _NEW_LEVEL:
+        return True
+    second = outcome.confirmation
+    did_machine = second is not None and second.stored.verdict in _NEW_LEVEL
+    return did_machine and outcome.judgement.verdict in GOOD and bool(reason.strip())
+
+
 def write(
     store: BaselineStore,
     outcome: Outcome,
@@ -272,7 +285,7 @@ def apply(
             anchor=session,
         )
         return created, "created"
-    is_new_level = verdict in _NEW_LEVEL and not is_observed
+    is_new_level = _begins_level(outcome, reason) and not is_observed
     if is_new_level or measurement.conditions != baseline.conditions:
         old = ReplacedLevel(
             replaced=today, reason=reason, unit=baseline.unit, sessions=baseline.sessions

@@ -47,6 +47,15 @@ def change(
     return environment_change(TORCH, session, environment, package_changes(*packages), own=own)
 
 
+@pytest.mark.parametrize("known", [(), (0,), (1,), (0, 1)])
+def test_packages_that_were_not_recorded_are_not_equal(known: tuple[int, ...]) -> None:
+    """Those of a program that is read by its log, and of former versions."""
+    software = [{"packages": "1a2b"} if side in known else {} for side in (0, 1)]
+    found = change(*software)
+    assert found.words == ()
+    assert bool(found.unknown) is (known != (0, 1))
+
+
 @pytest.mark.parametrize(
     ("name", "was", "now"),
     [

@@ -14,6 +14,7 @@ from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
     of_a_stage,
     other_sides,
+    with_same_code,
 )
 from tests.helpers.judge_builders import around, baseline, case, measurement, published, session
 
@@ -110,6 +111,49 @@ def test_a_changed_environment_is_kept_apart_from_the_code(code: Judgement, word
     assert first.startswith(f"8.0 % slower than stored; {words}; {TORCH}")
     assert "--dlperf-against='torch==2.12.1' measures that" in found.reason
     assert {STORED.reason, code.reason} <= {*found.details}
+
+
+def test_what_is_not_known_of_the_environment_is_no_reason_to_pass_a_slowdown() -> None:
+    """Neither to fail it: the code is not slower, and nothing shows what else ran."""
+    code, unknown = said(Verdict.PASSED, 0.001), "its packages then or now are not recorded"
+    seen = decided_by_pairs(STORED, code, against="1a2b3c4", environment=(), unknown=unknown)
+    assert seen.verdict is Verdict.INCOMPARABLE
+    assert not seen.throughput.is_judged
+    assert seen.reason.startswith("8.0 % slower than stored; the code is not the cause (side by ")
+    assert unknown in seen.reason
+    # What stored sessions leave open, pairs decide all the same
+    for verdict in (Verdict.INCONCLUSIVE, Verdict.INCOMPARABLE, Verdict.UNSTEADY):
+        stored = said(verdict, -0.02)
+        both = decided_by_pairs(stored, code, against="1a", environment=(), unknown=unknown)
+        assert both.verdict is Verdict.PASSED
+        alone = said(Verdict.PASSED)
+        both = decided_by_pairs(stored, alone, against="1a", environment=(), unknown=unknown)
+        assert both.verdict is verdict, "nothing was run that could decide it"
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.IMPROVED])
+def test_what_passed_keeps_its_figures_where_no_pair_was_run(verdict: Verdict) -> None:
+    stored = said(verdict, 0.12)
+    both = decided_by_pairs(stored, said(Verdict.PASSED), against="1a", environment=(TORCH,))
+    assert (both.verdict, both.throughput, both.reason) == (
+        verdict, stored.throughput, stored.reason,
+    )  # fmt: skip
+
+
+def test_what_is_worse_beside_the_rate_is_in_the_first_line() -> None:
+    grown = {"peak_memory": Comparison(change=0.3, verdict=Verdict.REGRESSED)}
+    memory = replace(said(Verdict.REGRESSED, 0.0), metrics=grown)
+    unchanged = replace(memory, throughput=replace(memory.throughput, verdict=Verdict.PASSED))
+    words = "peak memory grew by 30.0 %"
+    same = said(Verdict.PASSED)
+    assert decided_by_pairs(unchanged, same, against="1a", environment=(TORCH,)).reason.startswith(
+        f"{words}; the code is the same"
+    )
+    assert with_same_code(unchanged, against="1a").reason.startswith(f"{words} with the code")
+    both = decided_by_packages(
+        STORED, same, unchanged, changed=TORCH, environment=(), undo="pip install torch==2.12.1"
+    )
+    assert f"{TORCH}: {words}: regressed" in both.reason
 
 
 @pytest.mark.parametrize(

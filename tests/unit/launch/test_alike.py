@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.cases.marker import expand
-from pytest_dlperf.core.arm import ReadyArm, RefArm, Reported
+from pytest_dlperf.core.arm import ReadyArm, RefArm, Reported, Tree
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.arms.alike import compile_alike, with_path_as_long
 from pytest_dlperf.launch.arms.git import Preparation
@@ -50,6 +50,29 @@ def target(repository: Repository, arm: ReadyArm) -> Target:
         python=sys.executable, python_path=path, threads_per_rank=1, folder=str(repository.path)
     )
     return apply_arm(plain, arm, reported=Reported())
+
+
+def test_repositories_that_share_the_folder_of_trees_have_links_of_their_own(tmp_path: Path):
+    links = []
+    for name in ("a", "b"):
+        tree = tmp_path / ("0" * 40)
+        other = ReadyArm(
+            name="0000000", kind="ref", tree=Tree(head=str(tmp_path / name), arm=str(tree))
+        )
+        made = with_path_as_long(HERE, other)
+        assert made.tree is not None
+        links.append(Path(made.tree.arm))
+    assert [os.readlink(link) for link in links] == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert {len(link.name) for link in links} == {40}
+
+
+def test_a_module_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path):
+    (tmp_path / "net.py").symlink_to("/proc/self/mem")
+    code = Path(importlib.util.cache_from_source(str(tmp_path / "net.py")))
+    code.parent.mkdir()
+    code.touch()
+    with pytest.raises(CaseError, match=r"cannot read .*net\.py: Input/output error"):
+        compile_alike([tmp_path], ["net.py"])
 
 
 @pytest.mark.parametrize("setup", ["", "true"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +65,19 @@ class Pair:
         self.other = Path(before.tree.arm)
         return TwoTrees(now=now, before=before, rootdir=self.path, workdir=self.path / ".dlperf")
 
-    def facts(self, tree: Path, *names: str, **copies: Any) -> RunFacts:
+    def facts(self, tree: Path, *names: str, read: Sequence[str] = (), **copies: Any) -> RunFacts:
         files = {
             str(tree / name): hashlib.sha256((tree / name).read_bytes()).hexdigest()
             for name in names
         }
         return RunFacts(
-            imports=ImportsRecord(files=files, copies=copies, outside=[], started_processes=False)
+            imports=ImportsRecord(
+                files=files,
+                copies=copies,
+                outside=[],
+                read=[str(tree / name) for name in read],
+                started_processes=False,
+            )
         )
 
     def unaffected(self, *names: str, **copies: Any) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.errors import BaselineError, UpdateRefusedError
+from pytest_dlperf.core.outcome import Confirmation
 from pytest_dlperf.core.verdict import Judgement, KnownState, Verdict
 from pytest_dlperf.store.baseline import commands, update
 from pytest_dlperf.store.baseline.store import BaselineStore
@@ -99,6 +100,18 @@ def test_a_new_level_replaces_the_sessions_and_the_old_ones_go_to_the_history(st
     (level,) = found.history
     assert level.sessions == old
     assert (level.replaced, level.reason) == ("2026-11-21T05:00:02Z", "new\n driver")
+
+
+@pytest.mark.parametrize("did", [Verdict.REGRESSED, Verdict.IMPROVED])
+def test_what_the_machine_did_is_a_new_level_where_the_user_says_why(store, did):
+    """Without a reason it shows how far the sessions of this machine differ."""
+    write(store, outcome(40.0))
+    stage = Confirmation(stored=Judgement(verdict=did, reason=""), same_code=True)
+    passed = replace(outcome(20.0, verdict=Verdict.PASSED, second=1), confirmation=stage)
+    assert write(store, passed).what == "appended"
+    later = replace(outcome(20.1, verdict=Verdict.PASSED, second=2), confirmation=stage)
+    assert write(store, later, reason="another board").what == "replaced"
+    assert len(stored(store).sessions) == 1
 
 
 def observe(store, found):
