@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,8 @@ def test_mpirun(cluster: Cluster):
     ["torchrun", pytest.param("mpirun", marks=pytest.mark.nightly)],
 )
 def test_records_come_back_where_files_are_not_shared(cluster: Cluster, launcher: str):
+    # Of a repository the modules are listed in that folder
+    subprocess.run(["git", "init", "-q"], cwd=cluster.path, check=True)
     cluster.write(launcher=launcher)
     cluster.workdir.mkdir()
     cluster.lab.make_private(2, cluster.workdir)

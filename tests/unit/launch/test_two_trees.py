@@ -112,6 +112,12 @@ def test_what_neither_arm_imports_is_not_compared(tmp_path: Path, after: dict[st
     assert "differ in 1 file, none of which this case imports (3 files" in words
 
 
+def test_what_either_arm_reads_is_compared(tmp_path: Path):
+    pair = Pair(tmp_path / "r", PACKAGE, {"cfg.py": "x", "notes.md": "x"})
+    assert pair.unaffected(*PACKAGE, read=["notes.txt"]).startswith("nothing to compare")
+    assert pair.unaffected(*PACKAGE, read=["cfg.py"]) == ""
+
+
 def test_what_processes_of_a_rank_may_have_imported_is_compared(tmp_path: Path):
     """Loaders of data import in workers of their own, which nobody asks."""
     pair = Pair(tmp_path / "r", PACKAGE, {"transforms.py": "x"})
