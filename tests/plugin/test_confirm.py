@@ -258,16 +258,32 @@ def test_a_case_whose_pairs_the_budget_cuts_short_says_so(stored: Suite):
     result.stdout.fnmatch_lines(["*the budget of 60 min was spent before*"])
 
 
+def test_pairs_that_a_budget_cut_short_go_on_where_the_session_is_resumed(stored: Suite):
+    commit(stored, 0.012)
+    stored.pytester.makeconftest(CLOCK.format(2))
+    _, outcomes = stored.outcomes(*ONLY, QUICK, "--dlperf-budget=1h")
+    assert outcomes[ONE]["confirmation"]["is_cut_short"] is True
+    (stored.path / "ended.json").write_bytes((stored.path / stored.results).read_bytes())
+    (stored.path / "conftest.py").unlink()
+    _, outcomes = stored.outcomes(*ONLY, QUICK, "--dlperf-resume=ended.json")
+    assert judged(outcomes) == ("regressed", "regressed")
+
+
+#: Time is over once the last session has five runs: those of the first stage.
+NO_PAIR = """
+from pathlib import Path
+from pytest_dlperf.flow.budget import Budget
+
+Budget.allows = lambda self, run_s: not any(max(Path(".dlperf").glob("2*")).glob("net*/run5"))
+"""
+
+
 def test_a_budget_without_time_for_a_pair_leaves_the_word_to_stored_sessions(stored: Suite):
     commit(stored, 0.012)
-    stored.pytester.makeconftest(
-        "from pytest_dlperf.flow.budget import Budget\n"
-        "Budget.allows = lambda self, run_s: run_s < 1e6\n"
-        "from pytest_dlperf.flow import confirm\n"
-        "confirm._has_time = lambda *_: False\n"
-    )
+    stored.pytester.makeconftest(NO_PAIR)
     _, outcomes = stored.outcomes(*ONLY, QUICK, "--dlperf-budget=1h")
     assert outcomes[ONE]["confirmation"]["pairs"] is None
+    assert outcomes[ONE]["confirmation"]["is_cut_short"] is True
     assert "has no time for a pair" in outcomes[ONE]["judgement"]["reason"]
 
 
