@@ -258,8 +258,11 @@ def _of_both(stored: Judgement, code: Judgement) -> str:
 
 def _change_of(pairs: Judgement) -> str:
     found = pairs.throughput.change
-    if pairs.verdict is Verdict.REGRESSED and pairs.throughput.verdict is not Verdict.REGRESSED:
-        return what_is_worse(pairs, Verdict.REGRESSED) or "worse"
+    is_other = pairs.throughput.verdict is not Verdict.REGRESSED
+    if pairs.verdict is Verdict.REGRESSED and is_other:
+        worse = what_is_worse(pairs, Verdict.REGRESSED)
+        if worse:
+            return worse
     return "not compared" if found is None else sentences.change(found)
 
 

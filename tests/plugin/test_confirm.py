@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import textwrap
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -75,8 +74,10 @@ def test_the_code_of_the_stored_session_is_never_red(stored: Suite):
     assert outcome["confirmation"]["pairs"] is None
 
 
-def test_packages_that_were_not_recorded_are_no_equal_ones(repository: Suite):
-    repository.env(FAKE_SETTINGS="")
+def test_packages_that_were_not_recorded_are_no_equal_ones(
+    repository: Suite, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("FAKE_SETTINGS")
     assert repository.run(*ONLY, "--update-baselines").ret == 0
     repository.env(FAKE_MACHINE=2)
     result, outcomes = repository.outcomes(*ONLY, "--dlperf-strict")
@@ -110,27 +111,29 @@ def test_a_program_of_no_commit_leaves_no_pair_possible(
 ):
     """Only its log is read, so that nothing else says which code it is."""
     job = tmp_path_factory.mktemp("elsewhere") / "job.py"
-    program = """
-        import time
-        for step in range(1, 61):
-            time.sleep({})
-            print(f"step {{step}}/60 loss {{3 / (step + 1):.4f}} 100 samples/s", flush=True)
-        """
-    job.write_text(textwrap.dedent(program.format(0.001)), encoding="utf-8")
+    program = "for step in range(60):\n    print(f'step {{step}} takes {:.6f} s')\n"
+    job.write_text(program.format(0.01), encoding="utf-8")
     repository.write(
         f"""
         import pytest
-        @pytest.mark.dlperf(command=["python", {str(job)!r}], suite="net", layout="1n1c",
-                            batch_size_per_device=4, iterations=60, warmup=10)
+        from pytest_dlperf import pattern
+
+        LOG = pattern(r"step (?P<step>\\d+) takes (?P<seconds>\\S+) s")
+
+        @pytest.mark.dlperf(command=["python", {str(job)!r}], log_format=LOG, framework=None,
+                            suite="net", layout="1n1c", batch_size_per_device=4, unit="samples",
+                            iterations=60, warmup=10)
         def test_net(dlperf):
             dlperf.run()
         """
     )
     git(repository, "commit", "-qam", "a program")
     assert repository.run("--update-baselines", "--dlperf-reason=first").ret == 0
-    _, outcomes = repository.outcomes()
+    job.write_text(program.format(0.02), encoding="utf-8")
+    result, outcomes = repository.outcomes()
     [outcome] = outcomes.values()
-    assert "its command runs" in outcome["confirmation"]["impossible"]
+    assert (result.ret, outcome["judgement"]["verdict"]) == (1, "regressed")
+    assert f"its command runs {job}" in outcome["confirmation"]["impossible"]
 
 
 def test_code_that_no_commit_has_leaves_no_pair_possible(stored: Suite):

@@ -209,7 +209,7 @@ def test_files_without_worlds(
     [
         ("--sessions=0", "give a whole number, 1 or more"),
         ("--slow=5", "write 5% instead"),
-        ("--slow=100%", "must be below 100 %"),
+        ("--slow=100%", "give a share below 100 %"),
         ("--worlds=loud", "none of quiet, machine slower, noisy pairs"),
     ],
 )

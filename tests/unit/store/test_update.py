@@ -105,10 +105,10 @@ def test_a_new_level_replaces_the_sessions_and_the_old_ones_go_to_the_history(st
 @pytest.mark.parametrize("did", [Verdict.REGRESSED, Verdict.IMPROVED])
 def test_what_the_machine_did_is_a_new_level_where_the_user_says_why(store, did):
     """Without a reason it shows how far the sessions of this machine differ."""
-    write(store, outcome(40.0))
+    write(store, outcome(40.0), reason="")
     stage = Confirmation(stored=Judgement(verdict=did, reason=""), same_code=True)
     passed = replace(outcome(20.0, verdict=Verdict.PASSED, second=1), confirmation=stage)
-    assert write(store, passed).what == "appended"
+    assert write(store, passed, reason="").what == "appended"
     later = replace(outcome(20.1, verdict=Verdict.PASSED, second=2), confirmation=stage)
     assert write(store, later, reason="another board").what == "replaced"
     assert len(stored(store).sessions) == 1
