@@ -190,18 +190,11 @@ def pairs_may_follow(commit: str, *, dirty: bool, rootdir: Path, baselines: Path
 
 
 def confirmed(
-    case: Case,
-    bench: Bench,
-    stored: Measured,
-    stage: SecondStage,
-    *,
-    alone: Measured,
-    workload_folder: str,
+    case: Case, bench: Bench, stored: Measured, stage: SecondStage, *, workload_folder: str
 ) -> Measured:
     """Return ``stored`` with the verdict of both stages.
 
-    Where no pair can be run, the verdict is that of ``alone``, by the rule of stored sessions
-    that no pairs follow, and the sentence says why. A budget that has no time leaves it open.
+    Where no pair can be run, stored sessions judge alone, and the sentence says why.
     """
     began_s = time.monotonic()
     session, judgement = stage.session, stored.judgement
@@ -214,7 +207,7 @@ def confirmed(
         same_code=stage.same_code,
     )
     if stage.impossible:
-        return _alone(alone, confirmation, stage.impossible)
+        return _alone(stored, confirmation, stage.impossible)
     rule = replace(bench.policy.rule, tolerance=stage.tolerance)
     bench = replace(bench, policy=replace(bench.policy, rule=rule))
     change, explanation = stage.change, stored.explanation
@@ -228,11 +221,9 @@ def confirmed(
         except DlperfError as error:
             if stage.instead is None:
                 first, *rest = str(error).splitlines() or [""]
-                return _alone(alone, confirmation, f"{first}; {_IF_IT_FAILS}", details=rest)
+                return _alone(stored, confirmation, f"{first}; {_IF_IT_FAILS}", details=rest)
             instead = replace(stage.instead, without_anchor=str(error).partition("\n")[0])
-            return confirmed(
-                case, bench, stored, instead, alone=alone, workload_folder=workload_folder
-            )
+            return confirmed(case, bench, stored, instead, workload_folder=workload_folder)
         assert paired.against is not None
         same = paired.against.unaffected
         code = replace(paired.judgement, verdict=Verdict.PASSED) if same else paired.judgement

@@ -224,7 +224,7 @@ class ByStoredSessions(Mode):
     def measure(self, case: Case) -> Measured:
         """Train ``case`` as often as its verdict needs."""
         bench = self._bench
-        stage = alone = None
+        stage = None
         with bench.hosts.together(case):
             bench.check(case, self._where.misfit)
             self.baseline = bench.baseline(case)
@@ -243,21 +243,17 @@ class ByStoredSessions(Mode):
                 if part is None or part.node_rank == 0:
                     self.so_far = measure_and_judge(screened, runner, self.baseline)
                     stage = second_stage(screened, bench, self.so_far, self.baseline)
-                    if stage is not None:
-                        alone = _judged_alone(screened, bench, self.so_far, self.baseline)
-                        self.so_far = alone if stage.impossible else self.so_far
+                    if stage is not None and stage.impossible:
+                        self.so_far = _judged_alone(screened, bench, self.so_far, self.baseline)
                     if part is None and (stage is None or stage.impossible):
                         self.so_far = self._explained(case, runner, self.so_far)
                 else:
                     runner.run_node_part(case, part)
                     judgement = _left_to_node_0(case, part)
                     self.so_far = Measured(measurement=None, judgement=judgement, share_done=True)
-        if stage is not None and alone is not None:
-            alone = self.so_far if stage.impossible else alone
+        if stage is not None:
             folder = self._where.folder
-            self.so_far = confirmed(
-                case, bench, self.so_far, stage, alone=alone, workload_folder=folder
-            )
+            self.so_far = confirmed(case, bench, self.so_far, stage, workload_folder=folder)
         return self.so_far
 
     def _explained(self, case: Case, runner: Runner, measured: Measured) -> Measured:
