@@ -19,6 +19,7 @@ from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdic
 from pytest_dlperf.judge import refusals, sentences
 from pytest_dlperf.judge.brief import (
     ACCEPT_IT,
+    WORDS,
     ends,
     remedy_of_pairs,
     than_before,
@@ -170,6 +171,8 @@ def decided_by_packages(
         reason = f"{seen}\n{_some(environment)}; {ACCEPT_IT}"
         return replace(stored, reason=reason, details=details)
     first = f"{seen}: {packages.verdict}"
+    if len(first.split()) > WORDS:
+        first = f"{_worst(stored)}; {changed}: {_change_of(packages)}: {packages.verdict}"
     if packages.verdict is Verdict.REGRESSED:
         first = with_remedy(first, f"{undo}, or {ACCEPT_IT}")
     return replace(packages, reason=_with_remarks(first, packages), details=details)

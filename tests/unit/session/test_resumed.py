@@ -27,7 +27,7 @@ CASE = case()
 OUTCOME = replace(measured(CASE, 100.0), environment=environment(), commit="c" * 40)
 NOW = Now(
     checkout=Checkout("c" * 40), environment=environment(), framework_version="2.13.0",
-    inject=0.0, data=None, share_host=False, threads_per_rank=6, node="node1",
+    inject=0.0, data=None, share_host=False, threads_per_rank=6, node="node1", tolerance=0.05,
 )  # fmt: skip
 
 
