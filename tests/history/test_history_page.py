@@ -92,9 +92,9 @@ def test_a_commit_that_was_measured_again_is_named_once_and_a_text_stays_one():
     )
     drawn = series_chart(series, ())
     assert drawn is not None
-    assert [tick.label for tick in drawn.chart.x.ticks or ()] == ["a" * 7, "", strange]
-    assert strange not in draw(drawn.chart)
-    assert "&#x27;];x(&quot;1&quot;)//<" in draw(drawn.chart)
+    assert [tick.label for tick in drawn.chart.x.ticks or ()] == ["a" * 7, "", strange[:7]]
+    assert strange[:7] not in draw(drawn.chart)
+    assert "&#x27;];x(&quot;1<" in draw(drawn.chart)
 
 
 def point_of(number: int, one: Outcome) -> Point:

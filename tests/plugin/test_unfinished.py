@@ -94,7 +94,8 @@ def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from
 def measures_all(suite: Suite, log: Path, why: str) -> None:
     """Go on with the first case, none of whose two runs may be used, for ``why``."""
     log.unlink()
-    result = suite.run("--dlperf-resume=r.json", "--dlperf-json=n.json", "-k", "bs1")
+    never = "--dlperf-confirm=never"
+    result = suite.run("--dlperf-resume=r.json", "--dlperf-json=n.json", "-k", "bs1", never)
     assert len(log.read_text("utf-8").splitlines()) == 3
     result.stdout.fnmatch_lines([f"*its runs in *r.json are not used: *{why}*"])
 
