@@ -1,1 +1,1 @@
-"""Statistics behind the verdicts: noise, contrasts, error rates, runs needed, node effects."""
+"""Statistics behind the verdicts: noise, contrasts, error rates, runs needed."""
