@@ -277,6 +277,8 @@ class TwoTrees:
         self._check_own(case, own, other)
         if is_uncertain or self._difference.submodules or _started_processes(now, before):
             return ""
+        if case.command:
+            return ""  # a program may have read more files before its first mark
         count = len(self._difference.tracked)
         mine, theirs = self._arms
         tree = "the working tree" if mine.kind == "here" else mine.words

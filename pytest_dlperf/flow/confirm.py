@@ -108,6 +108,7 @@ def _stage(
             rootdir=bench.hosts.rootdir,
             baselines=bench.stored.store.root,
             but=bench.workdir,
+            is_program=bool(case.command),
         )
         change = change_since(case, bench, session, bench.hosts.environment(case, measured.facts))
     except DlperfError as error:

@@ -48,7 +48,7 @@ def _since(commit: str, rootdir: Path, baselines: Path) -> _Differing:
     return _Differing(
         top=top,
         tracked=_of_code(differing.tracked, top, baselines),
-        untracked=differing.untracked,
+        untracked=_of_code(differing.untracked, top, baselines),
         submodules=bool(differing.submodules),
     )
 
@@ -64,7 +64,13 @@ def may_differ(commit: str, *, rootdir: Path, baselines: Path) -> bool:
 
 
 def has_same_code(
-    facts: RunFacts, commit: str, *, rootdir: Path, baselines: Path, but: Path
+    facts: RunFacts,
+    commit: str,
+    *,
+    rootdir: Path,
+    baselines: Path,
+    but: Path,
+    is_program: bool,
 ) -> bool:
     """Return whether nothing that ranks ran or read differs from ``commit`` in the working tree.
 
@@ -72,7 +78,8 @@ def has_same_code(
     the folder of runs, hold no code. False where that is not known: the ranks do not report what
     they imported, imported a copy of the repository from elsewhere, or modules that git ignores,
     or, where something differs, nothing of the repository, or started processes that may have
-    imported more. Raises ``CaseError``.
+    imported more, or are a program of the user's (``is_program``), which may have read more before
+    its first mark. Raises ``CaseError``.
     """
     if "imports" not in facts:
         return False
@@ -84,11 +91,13 @@ def has_same_code(
         return False
     read = Imported.of(dict.fromkeys(imports["read"], ""), [top], but=but.resolve()).files
     used = imported.keys() | read.keys()
-    untracked = {path for path in differing.untracked if is_source(path) or path in used}
+    untracked = {
+        path for path in differing.untracked if is_program or is_source(path) or path in used
+    }
     paths = differing.tracked | untracked
     if not paths and not differing.submodules:
         return True
-    if imports["started_processes"] or differing.submodules:
+    if is_program or imports["started_processes"] or differing.submodules:
         return False
     if not imported or any(any(copy.differing(paths)) for copy in copies):
         return False

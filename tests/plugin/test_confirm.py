@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,43 @@ def test_a_program_of_no_commit_leaves_no_pair_possible(
     [outcome] = outcomes.values()
     assert (result.ret, outcome["judgement"]["verdict"]) == (1, "regressed")
     assert f"its command runs {job}" in outcome["confirmation"]["impossible"]
+
+
+def test_what_a_program_may_have_read_before_its_first_mark_is_measured(repository: Suite):
+    """Of the user's own program only the files after its first mark are known."""
+    (repository.path / "cfg.py").write_text("slow_s = 0.01\n", encoding="utf-8")
+    (repository.path / "train.py").write_text(
+        textwrap.dedent(
+            """
+            import time
+            exec(open("cfg.py").read())
+            from pytest_dlperf.mark import step
+            for number in range(60):
+                with step(work=4) as marked:
+                    time.sleep(slow_s)
+                    marked.loss(1 / (number + 1))
+            """
+        ),
+        encoding="utf-8",
+    )
+    repository.write(
+        """
+        import pytest
+        @pytest.mark.dlperf(command=["python", "train.py"], framework=None, suite="net",
+                            layout="1n1c", batch_size_per_device=4, unit="samples",
+                            iterations=60, warmup=10)
+        def test_net(dlperf):
+            dlperf.run()
+        """
+    )
+    git(repository, "add", "cfg.py", "train.py")
+    git(repository, "commit", "-qam", "a program")
+    assert repository.run("--update-baselines", "--dlperf-reason=first").ret == 0
+    (repository.path / "cfg.py").write_text("slow_s = 0.02\n", encoding="utf-8")
+    result, outcomes = repository.outcomes()
+    [outcome] = outcomes.values()
+    assert (result.ret, outcome["judgement"]["verdict"]) == (1, "regressed")
+    assert outcome["confirmation"]["same_code"] is False
 
 
 def test_code_that_no_commit_has_leaves_no_pair_possible(stored: Suite):
