@@ -17,21 +17,18 @@ import numpy as np
 
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.core.measurement import Conditions, Environment, Measurement
+from pytest_dlperf.core.measurement import Environment, Measurement
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
-from pytest_dlperf.judge import more_runs
-from pytest_dlperf.judge.creep import case_of_pairs, rule_of_pairs
+from pytest_dlperf.judge.creep import case_of_pairs
 from pytest_dlperf.judge.estimates import judge
-from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
-    of_a_stage,
     other_sides,
 )
 from pytest_dlperf.store.baseline import update
+from verdict_rules import ours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,16 +38,9 @@ if TYPE_CHECKING:
 #: Runs of a session that is stored before the first night.
 _RUNS: Final = 5
 _BEGIN: Final = datetime(2026, 1, 1, tzinfo=timezone.utc)
-_CONDITIONS: Final = Conditions(
-    window=(50, 150), launcher="torchrun", world_size=1, batch_size_per_device=1,
-    unit="samples", dtype="float32", data="synthetic", parameter_count=1,
-    input_shapes=((1,),), options={}, threads_per_rank=1, host_sharing=False, hardware="any",
-    version=1,
-)  # fmt: skip
 _ENVIRONMENT: Final = Environment(
     machine_class="any", hardware="any", node="n1", software={}, machine={}
 )
-_LAYOUT: Final = {"cpu": "1n1c", "gpu": "1n1g"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,10 +71,7 @@ class World:
     @property
     def case(self) -> Case:
         """A case of this world."""
-        return Case(
-            suite="suite", framework="torch", workload="module:build", precision="fp32",
-            layout=Layout.parse(_LAYOUT[self.device]), batch_size_per_device=1, unit="samples",
-        )  # fmt: skip
+        return ours.case_of(self.device)
 
     @property
     def rule(self) -> Rule:
@@ -122,12 +109,9 @@ class Nights:
         rule = self._rule
         case = replace(self._case, protocol=self._case.protocol.screening)
         rates = self._runs(truth, case.protocol.max_runs)
-        stored: Judgement | None = None
-        count = 0
-        while more := more_runs(case, stored, count):
-            count += more
-            stored = judge(case, _measurement(rates[:count]), self.baseline, rule)
-        assert stored is not None
+        stored, count = ours.decided(
+            case, lambda count: judge(case, _measurement(rates[:count]), self.baseline, rule)
+        )
         now = _measurement(rates[:count])
         judged, pairs, with_anchor = stored, 0, False
         sides = other_sides(case, now, stored, self.baseline, rule)
@@ -152,21 +136,12 @@ class Nights:
         case = case_of_pairs(self._case) if with_anchor else self._case
         noise = self._world.pair_sd * self._rng.standard_normal(case.protocol.max_runs)
         after, before = 100 * np.exp(difference + noise), np.full(len(noise), 100.0)
-        asked = rule_of_pairs(rule) if with_anchor else rule
 
-        def judged(count: int, rule: Rule) -> Judgement:
+        def arms(count: int) -> tuple[Measurement, Measurement]:
             now, then = (_measurement(side[:count].tolist()) for side in (after, before))
-            return judge_interleaved(case, now, then, of_a_stage(rule))
+            return now, then
 
-        found: Judgement | None = None
-        count = 0
-        while more := more_runs(case, found, count, in_pairs=True):
-            count += more
-            found = judged(count, asked)
-        assert found is not None
-        if with_anchor and found.verdict is Verdict.INCONCLUSIVE:
-            found = judged(count, rule)
-        return found, count
+        return ours.second_stage(self._case, arms, rule, with_anchor=with_anchor)
 
     def _runs(self, truth: float, count: int) -> list[float]:
         session = self._world.session_sd * self._rng.standard_normal()
@@ -200,7 +175,7 @@ def _measurement(rates: Sequence[float]) -> Measurement:
         time_to_first_step_s=1.0, canary={}, others_cpu_share=None,
     )  # fmt: skip
     runs = tuple(replace(summary, throughput=float(rate)) for rate in rates)
-    return Measurement(case_id="case", unit="samples", conditions=_CONDITIONS, runs=runs)
+    return Measurement(case_id="case", unit="iterations", conditions=ours.CONDITIONS, runs=runs)
 
 
 def step(world: World, slower: float, tries: int, seed: int) -> list[Night]:

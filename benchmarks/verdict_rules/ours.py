@@ -27,8 +27,8 @@ from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
-    of_a_stage,
     other_sides,
+    rule_of_a_stage,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ ALARM_SHARE: Final = family.of_throughput(Rule()).alarm_share
 _Drawn = TypeVar("_Drawn")
 _CANARY: Final = "matmul_gflop_per_s"
 _LAYOUT: Final = {"cpu": "1n1c", "gpu": "1n1g"}
-_CONDITIONS: Final = Conditions(
+CONDITIONS: Final = Conditions(
     window=(50, 150), launcher="torchrun", world_size=1, batch_size_per_device=1,
     unit="iterations", dtype="float32", data="synthetic", parameter_count=1,
     input_shapes=((1,),), options={}, threads_per_rank=1, host_sharing=False, hardware="any",
@@ -90,7 +90,7 @@ def judged_once(
     history: Sequence[Sequence[Run]], found: Sequence[Run], *, rule: Rule, device: DeviceKind
 ) -> Judgement:
     """Return the judgement on the runs ``found`` against stored sessions; no more are measured."""
-    return judge(_case(device), _measurement(found), _baseline(history), rule)
+    return judge(case_of(device), _measurement(found), _baseline(history), rule)
 
 
 class Decided(NamedTuple):
@@ -114,34 +114,54 @@ def two_stages(
     As many of the runs of ``now`` and of the ``pairs`` (a run before, a run now) are used as the
     looks of a session ask for.
     """
-    case, baseline = _case(device), _baseline(history)
+    case, baseline = case_of(device), _baseline(history)
     screened = replace(case, protocol=case.protocol.screening)
-    stored, runs = _decided(
+    stored, runs = decided(
         screened, lambda count: judge(screened, _measurement(now[:count]), baseline, rule)
     )
     sides = other_sides(screened, _measurement(now[:runs]), stored, baseline, rule)
     if not sides:
         return Decided(stored.verdict)
+
+    def arms(count: int) -> tuple[Measurement, Measurement]:
+        before, after = (_measurement(side) for side in zip(*pairs[:count], strict=True))
+        return after, before
+
     with_anchor = sides[0] is not baseline.level[-1]
-    case = case_of_pairs(case) if with_anchor else case
+    paired, count = second_stage(case, arms, rule, with_anchor=with_anchor)
+    verdict = decided_by_pairs(stored, paired, against="the stored commit", environment=()).verdict
+    return Decided(verdict, count)
+
+
+def second_stage(
+    case: Case,
+    arms: Callable[[int], tuple[Measurement, Measurement]],
+    rule: Rule,
+    *,
+    with_anchor: bool,
+) -> tuple[Judgement, int]:
+    """Return the judgement by pairs with the code of a stored session, and their number.
+
+    ``arms`` returns what so many pairs measured: now, and before. With the code of the anchor they
+    are asked for half of the tolerance, and what that leaves open is judged by the whole.
+    """
+    paired_case = case_of_pairs(case) if with_anchor else case
 
     def look(count: int, rule: Rule) -> Judgement:
-        before, after = (_measurement(side) for side in zip(*pairs[:count], strict=True))
-        return judge_interleaved(case, after, before, of_a_stage(rule))
+        return judge_interleaved(paired_case, *arms(count), rule_of_a_stage(rule))
 
     asked = rule_of_pairs(rule) if with_anchor else rule
-    paired, count = _decided(case, lambda count: look(count, asked), in_pairs=True)
+    paired, count = decided(paired_case, lambda count: look(count, asked), in_pairs=True)
     if with_anchor and paired.verdict is Verdict.INCONCLUSIVE:
         paired = look(count, rule)
-    both = decided_by_pairs(stored, paired, against="the stored commit", environment=())
-    return Decided(both.verdict, count)
+    return paired, count
 
 
 def judged_by_looks(
     history: Sequence[Sequence[Run]], now: Sequence[Run], *, rule: Rule, device: DeviceKind
 ) -> Judgement:
     """Return the judgement of the last look that as many runs as ``now`` has allow."""
-    case, count = _case(device), 0
+    case, count = case_of(device), 0
     judged: Judgement | None = None
     while more := more_runs(case, judged, count):
         if judged is not None and count + more > len(now):
@@ -165,7 +185,7 @@ def interleaved(
 
     def verdict(found: Sequence[tuple[Run, Run]]) -> Judgement:
         before, now = (_measurement(side) for side in zip(*found, strict=True))
-        return judge_interleaved(_case(device), now, before, rule)
+        return judge_interleaved(case_of(device), now, before, rule)
 
     return _screened(verdict, draw, device, in_pairs=True)
 
@@ -183,13 +203,13 @@ def _screened(
         found.extend(draw(count - len(found)))
         return verdict(found)
 
-    judged, count = _decided(_case(device), look, in_pairs=in_pairs)
+    judged, count = decided(case_of(device), look, in_pairs=in_pairs)
     # Whatever is not judged is as open as what is inconclusive.
     said = Verdict.INCONCLUSIVE if judged.verdict in NOT_JUDGED else judged.verdict
     return str(said), count
 
 
-def _decided(
+def decided(
     case: Case, look: Callable[[int], Judgement], *, in_pairs: bool = False
 ) -> tuple[Judgement, int]:
     """Return the judgement of the last look, and its runs or pairs; ``look`` judges so many."""
@@ -201,7 +221,8 @@ def _decided(
     return judged, count
 
 
-def _case(device: DeviceKind) -> Case:
+def case_of(device: DeviceKind) -> Case:
+    """Return a case on one device, by the protocol that cases have."""
     return Case(
         suite="suite", framework="torch", workload="module:build", precision="fp32",
         layout=Layout.parse(_LAYOUT[device]), batch_size_per_device=1, unit="iterations",
@@ -213,7 +234,7 @@ def _baseline(history: Sequence[Sequence[Run]]) -> Baseline:
     sessions = tuple(_session(one) for one in history)
     return Baseline(
         case_id="case", machine_class="any", suite="suite", unit="iterations",
-        conditions=_CONDITIONS, sessions=sessions, anchor=sessions[0],
+        conditions=CONDITIONS, sessions=sessions, anchor=sessions[0],
     )  # fmt: skip
 
 
@@ -254,6 +275,6 @@ def _measurement(found: Sequence[Run]) -> Measurement:
     return Measurement(
         case_id="case",
         unit="iterations",
-        conditions=_CONDITIONS,
+        conditions=CONDITIONS,
         runs=tuple(_summary(run, alone=alone) for run in found),
     )

@@ -194,8 +194,8 @@ class Point:
         if not self.pairs:
             return ""
         pairs = "1 pair" if self.pairs == 1 else f"{self.pairs} pairs"
-        of = short_commit(self.confirmed_against)
-        return f"{self.pairs_verdict} in {pairs} with {of}"
+        commit = short_commit(self.confirmed_against)
+        return f"{self.pairs_verdict} in {pairs} with {commit}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,7 +22,7 @@ from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.hosts import Hosts, check_probed
 from pytest_dlperf.flow.watcher import Watcher
-from pytest_dlperf.judge.two_stages import of_a_stage
+from pytest_dlperf.judge.two_stages import rule_of_a_stage
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.base import Target, brings_own_interpreter
 from pytest_dlperf.launch.launchers import check_program
@@ -157,7 +157,7 @@ class Bench:
         return replace(
             self,
             hosts=replace(self.hosts, folder=here),
-            policy=replace(self.policy, rule=of_a_stage(self.policy.rule)),
+            policy=replace(self.policy, rule=rule_of_a_stage(self.policy.rule)),
             runs=SessionRuns(here),
             side_by_side=SideBySide(against=against, arms=self.arms),
         )

@@ -244,9 +244,9 @@ def confirmed(
     if stage.anchor:
         against = f"the anchor {against}"
     if confirmation.same_code and not change.words and not change.unknown:
-        both = with_same_code(judgement, against=against)
+        decision = with_same_code(judgement, against=against)
     elif code.verdict in GOOD and is_asked_for(bench, judgement, change):
-        of_packages = ByPackages(
+        by_packages = ByPackages(
             case=case,
             bench=bench,
             session=session,
@@ -254,10 +254,10 @@ def confirmed(
             workload_folder=workload_folder,
             pair_s=_pair_s(stored),
         )
-        both, packages = of_packages.decide(judgement, code)
+        decision, packages = by_packages.decide(judgement, code)
         confirmation = replace(confirmation, packages=packages)
     else:
-        both = decided_by_pairs(
+        decision = decided_by_pairs(
             judgement,
             code,
             against=against,
@@ -265,19 +265,19 @@ def confirmed(
             unknown=change.unknown,
             measured_by=change.measured_by,
         )
-    both = _with_anchor(both, stage)
+    decision = _with_anchor(decision, stage)
     confirmation = replace(confirmation, elapsed_s=time.monotonic() - began_s)
-    return replace(stored, judgement=both, confirmation=confirmation, explanation=explanation)
+    return replace(stored, judgement=decision, confirmation=confirmation, explanation=explanation)
 
 
-def _with_anchor(both: Judgement, stage: SecondStage) -> Judgement:
+def _with_anchor(decision: Judgement, stage: SecondStage) -> Judgement:
     """Add to the verdict of both stages what is to be known of the anchor, if anything is."""
     words = ""
-    if stage.anchor and both.verdict in GOOD:
+    if stage.anchor and decision.verdict in GOOD:
         words = BELOW_ANCHOR
     elif stage.without_anchor:
         words = f"no pairs with the anchor: {stage.without_anchor}"
-    return replace(both, reason=f"{both.reason}\n{words}") if words else both
+    return replace(decision, reason=f"{decision.reason}\n{words}") if words else decision
 
 
 def _has_time(bench: Bench, stored: Measured) -> bool:

@@ -186,13 +186,13 @@ class Jobs:
     def time_s(self, case: Case) -> float:
         """Return the longest time of a case in seconds: its runs, its parent's, and its pairs."""
         # Of pairs the first may be a trial
-        of_pairs = 2 * (case.protocol.max_runs + 1)
+        pair_launches = 2 * (case.protocol.max_runs + 1)
         if self.against:
-            launches = of_pairs
+            launches = pair_launches
         else:
             protocol = case.protocol.screening if self.confirms else case.protocol
             launches = protocol.max_runs * (2 if case.parent() else 1)
-            launches += of_pairs if self.confirms else 0
+            launches += pair_launches if self.confirms else 0
         return launches * case.protocol.timeout_s + _MARGIN_S
 
     def _results(self, case: Case) -> Path:

@@ -77,8 +77,8 @@ def drift(measurement: Measurement, baseline: Baseline) -> Drift | None:
 
 def is_suspected(measurement: Measurement, baseline: Baseline, rule: Rule) -> bool:
     """Return whether the levels of now are below the anchor by more than the min effect."""
-    found = drift(measurement, baseline)
-    return found is not None and found.shift < -margin(rule.min_effect)
+    moved = drift(measurement, baseline)
+    return moved is not None and moved.shift < -margin(rule.min_effect)
 
 
 def case_of_pairs(case: Case) -> Case:
@@ -110,15 +110,15 @@ def against_anchor(
     ``regressed`` where they are certainly more than ``tolerance`` below it, at the error rate of
     ``rule``, else ``passed``; None while too few levels are known.
     """
-    found = drift(measurement, baseline)
-    if found is None:
+    moved = drift(measurement, baseline)
+    if moved is None:
         return None
-    reach = quantile(rule.alpha * rule.alarm_share / rule.family, found.df) * found.se
-    is_left = found.shift + reach < -margin(tolerance)
+    reach = quantile(rule.alpha * rule.alarm_share / rule.family, moved.df) * moved.se
+    is_left = moved.shift + reach < -margin(tolerance)
     return Comparison(
-        now=found.now,
-        before=found.anchor,
-        change=change_of(found.shift),
+        now=moved.now,
+        before=moved.anchor,
+        change=change_of(moved.shift),
         tolerance=tolerance,
         verdict=Verdict.REGRESSED if is_left else Verdict.PASSED,
     )

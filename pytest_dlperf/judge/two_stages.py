@@ -36,7 +36,7 @@ from pytest_dlperf.judge.stats.priors import ENOUGH_SESSIONS
 _WITHOUT_A_LEVEL: Final = frozenset({Verdict.ERROR, Verdict.NOT_RUN, Verdict.NO_BASELINE})
 
 
-def of_a_stage(rule: Rule) -> Rule:
+def rule_of_a_stage(rule: Rule) -> Rule:
     """Return ``rule`` for one of two stages: either may pass a case, so each has half of 5 %."""
     return replace(rule, certify_share=1 / 2)
 
@@ -85,11 +85,11 @@ def _is_open(
     """
     if judgement.verdict not in GOOD:
         return True
-    alpha = certify_alpha(of_a_stage(rule), looked(case, measurement))
+    alpha = certify_alpha(rule_of_a_stage(rule), looked(case, measurement))
     return not _is_where_it_was(judgement.throughput, baseline, alpha)
 
 
-def _is_where_it_was(found: Comparison, baseline: Baseline, alpha: float) -> bool:
+def _is_where_it_was(throughput: Comparison, baseline: Baseline, alpha: float) -> bool:
     """Whether a case is among its stored sessions, and within the tolerance by their spread alone.
 
     The prior, which the judge adds to it, is that of quieter machines than some are. On a machine
@@ -97,12 +97,12 @@ def _is_where_it_was(found: Comparison, baseline: Baseline, alpha: float) -> boo
     the spread in either direction is no pass yet.
     """
     levels = [math.log(statistics.median(one.runs)) for one in baseline.level if one.runs]
-    if len(levels) < ENOUGH_SESSIONS or found.change is None or found.tolerance is None:
+    if len(levels) < ENOUGH_SESSIONS or throughput.change is None or throughput.tolerance is None:
         return False
     se = statistics.stdev(levels) * math.sqrt(1 + 1 / len(levels))
     reach = Spread(se=se, df=len(levels) - 1).reach(alpha)
-    shift = math.log1p(found.change)
-    return abs(shift) <= reach < margin(found.tolerance) + shift
+    shift = math.log1p(throughput.change)
+    return abs(shift) <= reach < margin(throughput.tolerance) + shift
 
 
 def _is_cut_short(measurement: Measurement) -> bool:
@@ -238,35 +238,35 @@ def _stored(stored: Judgement) -> str:
 
 def _beside(stored: Judgement, pairs: Judgement) -> str:
     """Return what pairs saw: of what got worse in the same way as it was seen, no more words."""
-    found = pairs.throughput
-    if pairs.verdict is Verdict.REGRESSED and found.verdict is not Verdict.REGRESSED:
+    throughput = pairs.throughput
+    if pairs.verdict is Verdict.REGRESSED and throughput.verdict is not Verdict.REGRESSED:
         return what_is_worse(pairs, Verdict.REGRESSED) or "worse"
-    if found.change is None:
+    if throughput.change is None:
         return "not compared"
-    words = sentences.change(found.change)
+    words = sentences.change(throughput.change)
     is_plain = pairs.verdict is Verdict.REGRESSED or (stored.throughput.change or 0.0) < 0
     if words.endswith("slower") and is_plain:
         words = words.removesuffix(" slower")
-    return words if found.interval is None else f"{words} {ends(found)}"
+    return words if throughput.interval is None else f"{words} {ends(throughput)}"
 
 
 def _of_both(stored: Judgement, code: Judgement) -> str:
     """Return that the code is not the cause of a slowdown, with what pairs of it showed."""
-    found = code.throughput.change
-    if found is None:
+    change = code.throughput.change
+    if change is None:
         return f"{_worst(stored)}; the code is the same"
-    beside = f"side by side {sentences.signed(found)}"
+    beside = f"side by side {sentences.signed(change)}"
     return f"{_worst(stored)}; the code is not the cause ({beside})"
 
 
 def _change_of(pairs: Judgement) -> str:
-    found = pairs.throughput.change
+    change = pairs.throughput.change
     is_other = pairs.throughput.verdict is not Verdict.REGRESSED
     if pairs.verdict is Verdict.REGRESSED and is_other:
         worse = what_is_worse(pairs, Verdict.REGRESSED)
         if worse:
             return worse
-    return "not compared" if found is None else sentences.change(found)
+    return "not compared" if change is None else sentences.change(change)
 
 
 def _some(environment: Sequence[str]) -> str:

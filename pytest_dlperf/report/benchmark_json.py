@@ -17,7 +17,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.measurement import Environment, Measurement
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.report.confirmation import pairs_of
+from pytest_dlperf.report.confirmation import pair_count
 
 #: Of pytest-benchmark; readers use the fields and do not check it.
 _VERSION: Final = "5.3.1"
@@ -120,7 +120,7 @@ def _figures(outcome: Outcome, measurement: Measurement) -> dict[str, Any]:
         "change": judgement.throughput.judged_change,
         "sees": judgement.throughput.sees,
         "confirmed_against": outcome.confirmation.commit if outcome.confirmation else None,
-        "pairs": pairs_of(outcome.confirmation) if outcome.confirmation else 0,
+        "pairs": pair_count(outcome.confirmation) if outcome.confirmation else 0,
         "machine_class": outcome.environment.machine_class if outcome.environment else None,
         **_metrics(measurement),
     }

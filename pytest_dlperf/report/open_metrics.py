@@ -7,7 +7,7 @@ from typing import Final
 
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.report.confirmation import pairs_of
+from pytest_dlperf.report.confirmation import pair_count
 from pytest_dlperf.report.printable import printable
 from pytest_dlperf.report.sort_order import Standing, standing
 
@@ -80,7 +80,7 @@ _METRICS: Final[tuple[tuple[str, str, str, Callable[[Outcome], float | None]], .
         "dlperf_pairs",
         "",
         "Pairs of runs that decided where stored sessions did not.",
-        lambda outcome: pairs_of(outcome.confirmation) if outcome.confirmation else 0,
+        lambda outcome: pair_count(outcome.confirmation) if outcome.confirmation else 0,
     ),
     (
         "dlperf_failed",

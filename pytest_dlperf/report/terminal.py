@@ -135,7 +135,7 @@ def _runs(outcome: Outcome) -> list[Line]:
     """Return a line for each arm's runs as measured, and one for each run that does not count."""
     lines = []
     measured = [("", outcome.measurement)]
-    if (pairs := confirmation.of_pairs(outcome)) is not None:
+    if (pairs := confirmation.as_pairs(outcome)) is not None:
         measured.append(("pairs: ", pairs.measurement))
     for one in (outcome, pairs):
         if one is not None and one.against is not None:
@@ -275,7 +275,7 @@ def _left_out(outcomes: Sequence[Outcome], shown: Sequence[Outcome]) -> str:
 
 def _problems(outcome: Outcome) -> Sequence[Problem]:
     found = () if outcome.measurement is None else outcome.measurement.problems
-    if (pairs := confirmation.of_pairs(outcome)) is not None:
+    if (pairs := confirmation.as_pairs(outcome)) is not None:
         known = {problem.message for problem in found}
         found = (*found, *(one for one in _problems(pairs) if one.message not in known))
     other = outcome.against.measurement if outcome.against else None

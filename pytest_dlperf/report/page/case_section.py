@@ -123,7 +123,7 @@ def case_section(
     is_open: bool,
 ) -> Html:
     """Return the section of a case."""
-    throughput, pairs = outcome.judgement.throughput, confirmation.of_pairs(outcome)
+    throughput, pairs = outcome.judgement.throughput, confirmation.as_pairs(outcome)
     brief = f" {figures.change(throughput)}" if throughput.change is not None else ""
     opened = " open" if is_open else ""
     parts = [
@@ -141,7 +141,7 @@ def case_section(
         _comparisons(outcome),
         explanation_section(outcome.explanation),
         '<div class="charts">',
-        figure(f"runs-{index}", "Runs", runs_chart(confirmation.of_stored(outcome))),
+        figure(f"runs-{index}", "Runs", runs_chart(confirmation.as_judged_by_stored(outcome))),
     ]
     if pairs is not None:
         parts.append(figure(f"pairs-{index}", "Pairs", runs_chart(pairs)))

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_dlperf.core.outcome import Outcome, outcome_to_json
 from pytest_dlperf.core.verdict import Verdict
-from pytest_dlperf.report.confirmation import pairs_of
+from pytest_dlperf.report.confirmation import pair_count
 from pytest_dlperf.report.printable import shown
 from pytest_dlperf.report.sort_order import Standing, standing
 from pytest_dlperf.session.collection import selected_of
@@ -138,7 +138,7 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
         values["dlperf_against"] = outcome.against.name
     if (confirmation := outcome.confirmation) is not None:
         values["dlperf_confirmed_against"] = confirmation.commit or None
-        values["dlperf_pairs"] = pairs_of(confirmation)
+        values["dlperf_pairs"] = pair_count(confirmation)
         values["dlperf_change_to_stored"] = confirmation.stored.throughput.judged_change
     if measurement is not None:
         values |= {

@@ -12,8 +12,8 @@ from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.two_stages import (
     decided_by_packages,
     decided_by_pairs,
-    of_a_stage,
     other_sides,
+    rule_of_a_stage,
     with_same_code,
 )
 from tests.helpers.judge_builders import around, baseline, case, measurement, published, session
@@ -79,7 +79,7 @@ def test_each_stage_has_half_of_the_error_rate_of_a_certificate() -> None:
     assert p_passed is not None
     assert 0.3 * 0.025 < p_passed < 0.3 * 0.05, "four looks share it"
     assert alone.verdict is Verdict.PASSED
-    paired = judge_interleaved(GPU, *arms, of_a_stage(Rule(tolerance=0.03)))
+    paired = judge_interleaved(GPU, *arms, rule_of_a_stage(Rule(tolerance=0.03)))
     assert paired.verdict is Verdict.INCONCLUSIVE
     assert paired.throughput.sees == alone.throughput.sees
 

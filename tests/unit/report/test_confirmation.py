@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pytest_dlperf.core.outcome import Against, Confirmation, Outcome, PackagePairs
 from pytest_dlperf.core.verdict import Judgement, Verdict
-from pytest_dlperf.report.confirmation import cost, fact, of_pairs
+from pytest_dlperf.report.confirmation import as_pairs, cost, fact
 from tests.helpers.judge_builders import around, case, measurement
 
 STORED = Judgement(verdict=Verdict.REGRESSED, reason="by sessions")
@@ -36,11 +36,11 @@ def test_pairs_of_packages_follow_those_of_the_code():
 
 def test_those_that_decided_are_shown_and_all_are_counted():
     outcome = Outcome(case=case(), judgement=SLOWER, measurement=FIVE, confirmation=PAIRS)
-    shown = of_pairs(outcome)
+    shown = as_pairs(outcome)
     assert shown is not None
     assert shown.judgement == PASSED
     both = replace(outcome, confirmation=replace(PAIRS, packages=PACKAGES))
-    shown = of_pairs(both)
+    shown = as_pairs(both)
     assert shown is not None
     assert (shown.judgement, shown.against) == (SLOWER, PACKAGES.against)
     assert f"{2 * len(FIVE.runs) + 9} pairs" in cost([both])
