@@ -271,11 +271,9 @@ def test_memory_that_grew_is_red_by_pairs(stored: Suite):
 
 def test_pairs_that_decide_nothing_leave_the_case_open(stored: Suite):
     commit(stored, 0.0104)
-    stored.env(FAKE_NOISY="*/pairs/before/*")
+    stored.env(FAKE_NOISY="*/pairs/before/*", FAKE_SEED=1)
     result, outcomes = stored.outcomes(*ONLY, QUICK, "--dlperf-runs=3", "--dlperf-max-runs=4")
-    verdict, of_pairs = judged(outcomes)
-    assert verdict == of_pairs
-    assert verdict in {"inconclusive", "unsteady"}
+    assert judged(outcomes) == ("inconclusive", "inconclusive")
     assert result.ret == 0
     result, outcomes = stored.outcomes(*ONLY, QUICK, "--dlperf-strict", "--dlperf-runs=3")
     assert result.ret == 1
