@@ -41,7 +41,7 @@ from explained.said import (  # noqa: E402
     words,
 )
 from pytest_dlperf.core.wire import RankArguments  # noqa: E402
-from pytest_dlperf.judge.operator_changes import Profile  # noqa: E402
+from pytest_dlperf.judge.explain.operator_changes import Profile  # noqa: E402
 from pytest_dlperf.measure.records import RankRecords, read_records  # noqa: E402
 
 #: The kind whose allocations are recorded, of further steps.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pytest_dlperf.core.verdict import Comparison
-from pytest_dlperf.judge.attribution import attribute
-from pytest_dlperf.judge.attribution_sentences import stated_ms
+from pytest_dlperf.judge.explain.attribution import attribute
+from pytest_dlperf.judge.explain.sentences import stated_ms
 
 #: The part that each kind makes longer, of two ranks on CPUs.
 PART: Final = {

@@ -19,8 +19,8 @@ from pytest_dlperf.core.run import Run
 from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Verdict
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.runner import Runner
-from pytest_dlperf.judge.attribution import attribute, rank_of
-from pytest_dlperf.judge.operator_changes import Profile, kept_record
+from pytest_dlperf.judge.explain.attribution import attribute, rank_of
+from pytest_dlperf.judge.explain.operator_changes import Profile, kept_record
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.exhausted import file_words
 from pytest_dlperf.measure.failure import cause_of

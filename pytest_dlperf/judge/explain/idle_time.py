@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pytest_dlperf.core.wire_profile import ProfiledWindow, ProfileRecord
-from pytest_dlperf.judge.operator_changes import WAITS, Profile
+from pytest_dlperf.judge.explain.operator_changes import WAITS, Profile
 
 #: By their names in ``worker/step_parts.py``.
 _AFTER_WAITS: Final = "after host waits"

@@ -16,8 +16,8 @@ from pytest_dlperf.core.wire_profile import (
     ProfiledOperator,
     ProfileRecord,
 )
-from pytest_dlperf.judge.attribution import attribute, critical_rank
-from pytest_dlperf.judge.operator_changes import Profile, kept_record
+from pytest_dlperf.judge.explain.attribution import attribute, critical_rank
+from pytest_dlperf.judge.explain.operator_changes import Profile, kept_record
 
 #: By path, name and part: calls and milliseconds.
 Operators = dict[tuple[str, str, str], tuple[float, float]]

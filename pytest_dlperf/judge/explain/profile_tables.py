@@ -12,7 +12,7 @@ from typing import Final
 
 from pytest_dlperf.core.outcome import MemoryChange, ModuleTime, StackTime
 from pytest_dlperf.core.wire_profile import ProfileRecord
-from pytest_dlperf.judge.operator_changes import GROWN, STORED_PLACES
+from pytest_dlperf.judge.explain.operator_changes import GROWN, STORED_PLACES
 
 Records = Sequence[ProfileRecord]
 #: Bytes and number of allocations by place.

@@ -21,16 +21,9 @@ from pytest_dlperf.core.outcome import (
     StackTime,
 )
 from pytest_dlperf.core.verdict import Comparison, Verdict
-from pytest_dlperf.judge import profile_tables
-from pytest_dlperf.judge.attribution_sentences import (
-    change_words,
-    contradiction_words,
-    memory_words,
-    now_words,
-    waits_words,
-)
-from pytest_dlperf.judge.idle_time import with_idle_time
-from pytest_dlperf.judge.operator_changes import (
+from pytest_dlperf.judge.explain import profile_tables
+from pytest_dlperf.judge.explain.idle_time import with_idle_time
+from pytest_dlperf.judge.explain.operator_changes import (
     COMMUNICATION,
     Limits,
     Profile,
@@ -38,6 +31,13 @@ from pytest_dlperf.judge.operator_changes import (
     kept_record,
     operator_changes,
     times_by_calls,
+)
+from pytest_dlperf.judge.explain.sentences import (
+    change_words,
+    contradiction_words,
+    memory_words,
+    now_words,
+    waits_words,
 )
 
 #: The profiles agree with the verdict between these multiples of the ends of its interval:

@@ -9,7 +9,7 @@ import pytest
 from pytest_dlperf.core.outcome import Explanation
 from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.core.wire_profile import ProfileRecord
-from pytest_dlperf.judge.attribution import attribute
+from pytest_dlperf.judge.explain.attribution import attribute
 from pytest_dlperf.worker.step_parts import TraceEvent, launches_of, operators_of, windows_of
 from tests.helpers.simulated_gpu import SimulatedGpu
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.core.wire_profile import ProfiledOperator, ProfiledWindow, ProfileRecord
-from pytest_dlperf.judge.attribution import attribute
-from pytest_dlperf.judge.operator_changes import Profile
+from pytest_dlperf.judge.explain.attribution import attribute
+from pytest_dlperf.judge.explain.operator_changes import Profile
 
 SLOWER = Comparison(change=-0.30, interval=(-0.33, -0.27))
 
