@@ -24,8 +24,8 @@ def check_version(framework: str, version: str, *, where: str = "", keras_2: boo
     ``where`` says where it was found, if not here; ``keras_2`` that this TensorFlow, however
     new, uses Keras 2. A version that is not a number, or 0.0 (Paddle's own builds), will do.
     """
-    found = _NUMBERS.match(version)
-    numbers = tuple(map(int, found[0].split("."))) if found else ()
+    match = _NUMBERS.match(version)
+    numbers = tuple(map(int, match[0].split("."))) if match else ()
     if not any(numbers[:2]):
         return
     bounds = FRAMEWORKS[framework]
@@ -144,9 +144,9 @@ def check_possible(
         )
     if case.layout.device == "cpu" and case.precision in GPU_PRECISIONS:
         # Paddle has no bf16 on a CPU either: see below.
-        other = "fp32" if case.framework == "paddle" else "bf16"
+        suitable = "fp32" if case.framework == "paddle" else "bf16"
         raise NotRunError(
-            f"precision {case.precision} has no CPU kernels; name {other}, or run it on a GPU"
+            f"precision {case.precision} has no CPU kernels; name {suitable}, or run it on a GPU"
         )
     if case.layout.device == "cpu" and case.framework == "paddle" and case.precision == "bf16":
         raise NotRunError(

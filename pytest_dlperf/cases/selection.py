@@ -49,7 +49,7 @@ class Machine:
     #: Nodes that a session can have; None for as many as a scheduler gives.
     nodes: int | None = 1
     #: False if the target was not asked: then every layout may run there.
-    known: bool = True
+    is_known: bool = True
     #: Whether the CPU, of several hosts that of the first, has instructions for bfloat16; None if
     #: that is not known.
     cpu_has_bf16: bool | None = None
@@ -78,23 +78,25 @@ def select(
     Device counts that were asked for replace the layout axis; else the declared layouts that
     fit the machine are taken. Raises ``UsageError`` for a count that makes no layout.
     """
-    found: dict[str, Selected] = {}
+    selection: dict[str, Selected] = {}
     for group in _groups(declared):
         for kind in _kinds(request, machine):
             for chosen in _select_group(group, kind, request, machine, declared):
-                selected = _of_precision(chosen, request)
-                known = found.get(selected.case.id)
-                if known is None or (known.left_out and not selected.left_out):
-                    found[selected.case.id] = selected
+                selected = _select_precision(chosen, request)
+                earlier = selection.get(selected.case.id)
+                if earlier is None or (earlier.left_out and not selected.left_out):
+                    selection[selected.case.id] = selected
     order = {case.id_without_layout: index for index, case in reversed(list(enumerate(declared)))}
     return tuple(
-        sorted(found.values(), key=lambda s: (order[s.case.id_without_layout], s.case.world_size))
+        sorted(
+            selection.values(), key=lambda s: (order[s.case.id_without_layout], s.case.world_size)
+        )
     )
 
 
 def fits(layout: Layout, machine: Machine) -> str:
     """Return why ``layout`` cannot run on this machine; empty if it can."""
-    if not machine.known:
+    if not machine.is_known:
         return ""
     if machine.hosts:
         try:
@@ -136,7 +138,7 @@ def without_bf16(case: Case, machine: Machine) -> str:
     return "bf16 on a CPU without bf16 instructions; -k bf16 or --dlperf-precision=bf16 runs it"
 
 
-def _of_precision(selected: Selected, request: CaseRequest) -> Selected:
+def _select_precision(selected: Selected, request: CaseRequest) -> Selected:
     case = selected.case
     if request.precisions is None or case.precision in request.precisions:
         return selected
@@ -155,7 +157,7 @@ def _kinds(request: CaseRequest, machine: Machine) -> tuple[DeviceKind, ...]:
         gpu: tuple[DeviceKind, ...] = () if request.gpus is None else ("gpu",)
         cpu: tuple[DeviceKind, ...] = () if request.cpus is None else ("cpu",)
         return gpu + cpu
-    if not machine.known:
+    if not machine.is_known:
         return ("gpu", "cpu")
     # A GPU that is present but unusable is an error, never a fall back to the CPU.
     return ("gpu",) if machine.gpus or machine.gpu_problem else ("cpu",)
@@ -215,9 +217,11 @@ def _declared_layouts(
 ) -> list[Selected]:
     if not of_kind:
         option = "--cpus=1" if kind == "cpu" else "--gpus=1"
-        other = "GPU" if kind == "cpu" else "CPU"
+        declared_kind = "GPU" if kind == "cpu" else "CPU"
         return [
-            Selected(case=case, left_out=f"declares {other} layouts only; {option} runs it here")
+            Selected(
+                case=case, left_out=f"declares {declared_kind} layouts only; {option} runs it here"
+            )
             for case in group
         ]
     chosen = []
@@ -226,8 +230,8 @@ def _declared_layouts(
         if case.misfit:
             chosen.append(Selected(case=sized, left_out=case.misfit))
         elif case.layout.device != kind:
-            other = misfit or "a CPU layout; --cpus runs it here"
-            chosen.append(Selected(case=sized, left_out=other))
+            reason = misfit or "a CPU layout; --cpus runs it here"
+            chosen.append(Selected(case=sized, left_out=reason))
         elif not machine.has_node_part(case.layout):
             chosen.append(Selected(case=sized, left_out=_no_node_part(case, machine)))
         elif kind == "gpu" and machine.gpu_problem and case.layout.nodes == 1:

@@ -162,7 +162,7 @@ def _variables(text: str, what: str) -> tuple[tuple[str, str], ...]:
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"{what}={text}: {error}; quote it as in a shell") from error
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for word in words:
         match = _ASSIGNMENT.fullmatch(word)
         if match is None:
@@ -174,10 +174,10 @@ def _variables(text: str, what: str) -> tuple[tuple[str, str], ...]:
             raise UsageError(
                 f"{what}={text}: {match[1]} is set for the ranks by this tool; it cannot be an arm"
             )
-        if match[1] in found:
+        if match[1] in variables:
             raise UsageError(f"{what}={text}: {match[1]} is set twice")
-        found[match[1]] = match[2]
-    return tuple(found.items())
+        variables[match[1]] = match[2]
+    return tuple(variables.items())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -162,15 +162,15 @@ class Case:
     def _check_names(self) -> None:
         if not _NAME.fullmatch(self.suite):
             raise UsageError(f"suite {self.suite!r}: use letters, digits and _ only")
-        for kind, name, known in (
+        for kind, name, choices in (
             ("framework", self.framework, (*FRAMEWORKS, NO_FRAMEWORK)),
             ("precision", self.precision, PRECISIONS),
             ("size", self.size, SIZES),
             ("loss rule", self.loss, ("falls", "finite")),
         ):
-            if name not in known:
+            if name not in choices:
                 raise UsageError(
-                    f"{self.suite}: unknown {kind} {name!r}; known: {', '.join(map(str, known))}"
+                    f"{self.suite}: unknown {kind} {name!r}; known: {', '.join(map(str, choices))}"
                 )
         if bool(self.workload) is bool(self.command):
             raise UsageError(f"{self.suite}: give either a workload, or the command of a program")

@@ -303,14 +303,14 @@ class LastWord:
     #: The sentence of its verdict.
     reason: str
     #: The slowdown that its case declares as known, in words; empty for none.
-    known: str = ""
+    known_slowdown: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Site:
     """All that the pages of a site show."""
 
-    found: HistoryFound
+    history: HistoryFound
     #: Oldest first.
     sessions: tuple[StoredSession, ...]
     acknowledged: tuple[Acknowledged, ...]

@@ -27,7 +27,7 @@ class LogPattern:
 
     def __post_init__(self) -> None:
         try:
-            groups = set(re.compile(self.of_bytes).groupindex)
+            groups = set(re.compile(self.regex_bytes).groupindex)
         except (re.error, OverflowError, RecursionError) as error:
             raise UsageError(f"pattern {self.regex!r}: {error}") from error
         if "step" not in groups or not groups & {"rate", "seconds", "milliseconds"}:
@@ -35,18 +35,20 @@ class LogPattern:
                 f"pattern {self.regex!r} needs the groups (?P<step>\\d+) and (?P<rate>…), "
                 "(?P<seconds>…) or (?P<milliseconds>…)"
             )
-        for one, other in (("seconds", "milliseconds"), ("data", "data_milliseconds")):
-            if {one, other} <= groups:
-                raise UsageError(f"pattern {self.regex!r} has {one} and {other}; give one of them")
-        for name, value, known in (
+        for group, in_milliseconds in (("seconds", "milliseconds"), ("data", "data_milliseconds")):
+            if {group, in_milliseconds} <= groups:
+                raise UsageError(
+                    f"pattern {self.regex!r} has {group} and {in_milliseconds}; give one of them"
+                )
+        for name, value, choices in (
             ("scope", self.scope, get_args(Scope)),
             ("averaging", self.averaging, get_args(Averaging)[:3]),
         ):
-            if value not in known:
-                raise UsageError(f"pattern: {name} {value!r}; known: {', '.join(known)}")
+            if value not in choices:
+                raise UsageError(f"pattern: {name} {value!r}; known: {', '.join(choices)}")
 
     @property
-    def of_bytes(self) -> bytes:
+    def regex_bytes(self) -> bytes:
         """``regex`` for the bytes of a log; what was typed need not be UTF-8."""
         return self.regex.encode(errors="surrogateescape")
 

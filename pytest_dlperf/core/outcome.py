@@ -448,11 +448,11 @@ def results_from_json(values: Any, *, where: str) -> tuple[Outcome, ...]:
     if not _is_shallow(values):
         raise UsageError(f"{where}: it is nested more than {_DEPTH} deep, as no results file is")
     try:
-        found = tuple(outcome_from_json(item) for item in values["outcomes"])
-        for outcome in found:
+        outcomes = tuple(outcome_from_json(item) for item in values["outcomes"])
+        for outcome in outcomes:
             _check_times(outcome)
         lists = decode(dict[str, dict[str, str]], values.get("packages", {}), "packages")
-        return tuple(_with_packages(outcome, lists) for outcome in found)
+        return tuple(_with_packages(outcome, lists) for outcome in outcomes)
     except DecodeError as error:
         raise UsageError(f"{where}: {error}") from error
     except UsageError as error:
@@ -465,11 +465,11 @@ def _is_shallow(values: Any) -> bool:
     for _ in range(_DEPTH):
         level = [
             item
-            for one in level
-            if isinstance(one, dict | list)
-            for item in (one.values() if isinstance(one, dict) else one)
+            for holder in level
+            if isinstance(holder, dict | list)
+            for item in (holder.values() if isinstance(holder, dict) else holder)
         ]
-    return not any(isinstance(one, dict | list) for one in level)
+    return not any(isinstance(value, dict | list) for value in level)
 
 
 def _check_times(outcome: Outcome) -> None:

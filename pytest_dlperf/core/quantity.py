@@ -33,11 +33,11 @@ _STORED_DIGITS: Final = 6
 _SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
-def same_unit(one: str, other: str) -> bool:
+def same_unit(unit: str, second: str) -> bool:
     """Whether two units count the same thing; ``samples`` is the generic word."""
-    if one == other:
+    if unit == second:
         return True
-    return (one == _GENERIC and other in _SAMPLES) or (other == _GENERIC and one in _SAMPLES)
+    return (unit == _GENERIC and second in _SAMPLES) or (second == _GENERIC and unit in _SAMPLES)
 
 
 def counts_batch(unit: str) -> bool:
@@ -45,9 +45,9 @@ def counts_batch(unit: str) -> bool:
     return not unit or unit.lower() in _OF_BATCH
 
 
-def same_precision(one: str, other: str) -> bool:
+def same_precision(word: str, second: str) -> bool:
     """Whether two words may name one precision."""
-    return one == other or bool(precisions(one) & precisions(other))
+    return word == second or bool(precisions(word) & precisions(second))
 
 
 def precisions(word: str) -> frozenset[str]:

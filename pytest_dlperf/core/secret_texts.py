@@ -130,24 +130,24 @@ def masked_values(value: Any, secrets: Sequence[str], *, but: Iterable[str] = ()
 
 def _in_words(words: Sequence[str]) -> list[str]:
     """Return the values that the words of a command give to secret options and variables."""
-    found = []
+    secrets = []
     for word, following in zip(words, [*words[1:], ""]):  # noqa: B905 - Python 3.7
         option = _OPTION.fullmatch(word)
         if option and _SECRET_OPTION.fullmatch(option[1]) and not following.startswith("-"):
-            found.append(following)
-        found += _PASSWORD_IN_URL.findall(word)
+            secrets.append(following)
+        secrets += _PASSWORD_IN_URL.findall(word)
         for dashes, name, value in _ASSIGNED.findall(word):
             inner_name, _, inner = value.partition("=")
             if _is_given_secret(dashes, name):
-                found.append(value)
+                secrets.append(value)
             elif _is_given_secret("", inner_name):  # --env=TOKEN=...
-                found.append(inner)
+                secrets.append(inner)
         # The whole word is one value, whatever it holds
         name, equals, value = word.lstrip("-").partition("=")
         if equals and " " not in name and _SECRET_OPTION.fullmatch(name):
-            found.append(value)
+            secrets.append(value)
     # A path, such as that of a file with the secret, is none
-    return [value for value in found if not value.startswith(("/", "./", "~"))]
+    return [value for value in secrets if not value.startswith(("/", "./", "~"))]
 
 
 def _is_given_secret(dashes: str, name: str) -> bool:

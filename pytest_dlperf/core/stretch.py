@@ -55,7 +55,7 @@ def most_different(steps: Sequence[float], first: int) -> Stretch | None:
     sums = [0.0]
     for step in steps:
         sums.append(sums[-1] + step)
-    best, found = 1e-9 * sums[-1], None  # less is rounding
+    best, edges_of_best = 1e-9 * sums[-1], None  # less is rounding
     for begin in edges:
         for end in edges:
             inside = end - begin
@@ -65,10 +65,10 @@ def most_different(steps: Sequence[float], first: int) -> Stretch | None:
             excess = sums[end] - sums[begin] - inside * sums[-1] / count
             score = abs(excess) / math.sqrt(inside * (count - inside))
             if score > best * (1 + 1e-9):
-                best, found = score, (begin, end)
-    if found is None:
+                best, edges_of_best = score, (begin, end)
+    if edges_of_best is None:
         return None
-    begin, end = found
+    begin, end = edges_of_best
     if begin == 0 and 2 * end >= count:
         begin, end = end, count  # the shorter side is the odd one, the later of two halves
     elif end == count and 2 * begin < count:

@@ -150,8 +150,12 @@ class RankArguments:
 
     def flags(self) -> tuple[str, ...]:
         """Return the arguments as words of a command; those at their default are left out."""
-        values = ((one, getattr(self, one.name)) for one in fields(self))
-        return tuple(_flag(one.name, value) for one, value in values if value != _default(one))
+        values = ((argument, getattr(self, argument.name)) for argument in fields(self))
+        return tuple(
+            _flag(argument.name, value)
+            for argument, value in values
+            if value != _default(argument)
+        )
 
     @classmethod
     def of_flags(cls, argv: Sequence[str] | None = None) -> RankArguments:

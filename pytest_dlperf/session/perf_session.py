@@ -154,7 +154,7 @@ class PerfSession:
         machine = machine_of(self.devices, self.settings.place.node_part, self.hosts)
         if self.jobs is None:
             return machine
-        return replace(machine, nodes=None, known=self.jobs.knows_target)
+        return replace(machine, nodes=None, is_known=self.jobs.knows_target)
 
     @cached_property
     def bench(self) -> Bench:

@@ -97,7 +97,7 @@ def test_another_history_gets_nothing_of_it(tmp_path: Path, file_address: Addres
     other = parse_address("other.sqlite", folder=tmp_path, what="test")
     path = journal(tmp_path, other, "20260901-1", days(2)).path
     sent = send_unsent(tmp_path, file_address)
-    assert sent.others == {other.shown: 1}
+    assert sent.other_histories == {other.shown: 1}
     assert path.exists()
     assert send_unsent(tmp_path, other).sessions == 1
 

@@ -50,7 +50,7 @@ def _send(arguments: argparse.Namespace) -> int:
         f"{counted(sent.sessions, 'session')} with {counted(sent.outcomes, 'new outcome')} "
         f"sent to {address.shown}"
     )
-    for history, number in sorted(sent.others.items()):
+    for history, number in sorted(sent.other_histories.items()):
         waiting = "1 session waits" if number == 1 else f"{number} sessions wait"
         say(f"{waiting} for {history}: name it with --history")
     for sentence in sent.broken:

@@ -73,7 +73,7 @@ def _read(arguments: argparse.Namespace, found: HistoryFound, *, note: str) -> S
         sessions = stored_sessions(connection)
         last_words = tuple(_last_words(connection, found.series))
     return Site(
-        found=found,
+        history=found,
         sessions=tuple(one for one in sessions if not shown.isdisjoint(one.outcomes)),
         acknowledged=_acknowledged(arguments.baselines),
         last_words=last_words,
@@ -93,7 +93,7 @@ def _last_words(connection: sa.Connection, series: Iterable[Series]) -> Iterator
             if known is None
             else (f"known: {known.issue}, {percent(known.change)} until {known.until}")
         )
-        yield LastWord(number=last, reason=outcome.judgement.reason, known=slowdown)
+        yield LastWord(number=last, reason=outcome.judgement.reason, known_slowdown=slowdown)
 
 
 def _acknowledged(folder: Path | None) -> tuple[Acknowledged, ...]:

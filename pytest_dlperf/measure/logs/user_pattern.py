@@ -30,7 +30,7 @@ def of_pattern(declared: LogPattern) -> Format:
 
     Its parser raises ``UsageError`` where the pattern takes too long on a line of the log.
     """
-    compiled = re.compile(declared.of_bytes)
+    compiled = re.compile(declared.regex_bytes)
     groups = set(compiled.groupindex)
     number = re.compile(NUMBER)
     not_finite = re.compile(rb"(?<![A-Za-z0-9_])" + NOT_FINITE).search

@@ -84,11 +84,11 @@ def shown_series(site: Site) -> list[ShownSeries]:
     return [
         ShownSeries(
             series=series,
-            changes=changes_within(series, site.found.changes),
+            changes=changes_within(series, site.history.changes),
             acknowledged=tuple(acknowledged.get((series.case_id, series.machine_class), ())),
             last_word=last_words.get(series.points[-1].number),
         )
-        for series in site.found.series
+        for series in site.history.series
     ]
 
 

@@ -89,7 +89,7 @@ def _index(site: Site, shown: Sequence[ShownSeries]) -> str:
         TITLE,
         "",
         [
-            f'<p class="quiet">{name(site.found.history)}</p>',
+            f'<p class="quiet">{name(site.history.history)}</p>',
             paragraph(summary),
             paragraph(site.note),
             "<h2>Cases</h2>",
@@ -168,8 +168,8 @@ def _section(one: ShownSeries) -> Html:
     ]
     if one.last_word is not None:
         parts.append(sentence(one.last_word.reason))
-        if one.last_word.known:
-            parts.append(paragraph(one.last_word.known))
+        if one.last_word.known_slowdown:
+            parts.append(paragraph(one.last_word.known_slowdown))
     chart = series_chart(series, one.changes, points_max=_POINTS_MAX)
     parts += [
         figure(one.anchor, "Throughput", chart) or paragraph("Nothing was measured."),
@@ -231,7 +231,7 @@ def _acknowledged(one: ShownSeries) -> Html:
 
 def _sessions_page(site: Site) -> str:
     verdicts = {
-        point.number: point.verdict for series in site.found.series for point in series.points
+        point.number: point.verdict for series in site.history.series for point in series.points
     }
     rows = []
     before: StoredSession | None = None

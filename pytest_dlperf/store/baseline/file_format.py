@@ -117,11 +117,11 @@ def _session(session: Session, where: str, *, published: bool) -> Iterator[str]:
     yield from _positive(session.canary.items(), f"{where}.canary")
     for node, canary in session.canary_by_node.items():
         yield from _positive(canary.items(), f"{where}.canary_by_node.{node}")
-    yield from _by_run(session.estimates, session, f"{where}.estimates")
-    for name, found in session.metrics.items():
-        if len(found.runs) != len(session.runs):
+    yield from _rates_by_run(session.estimates, session, f"{where}.estimates")
+    for name, metric in session.metrics.items():
+        if len(metric.runs) != len(session.runs):
             field = f"{where}.metrics.{name}.runs"
-            yield f"{field}: {len(found.runs)} values for {len(session.runs)} runs"
+            yield f"{field}: {len(metric.runs)} values for {len(session.runs)} runs"
     if session.speedup is not None and not _is_positive(session.speedup):
         yield f"{where}.speedup: {session.speedup} must be above 0"
     yield from _scaling(session, where)
@@ -143,8 +143,10 @@ def _scaling(session: Session, where: str) -> Iterator[str]:
     )
 
 
-def _by_run(found: Mapping[str, tuple[float, ...]], session: Session, where: str) -> Iterator[str]:
-    for name, rates in found.items():
+def _rates_by_run(
+    estimates: Mapping[str, tuple[float, ...]], session: Session, where: str
+) -> Iterator[str]:
+    for name, rates in estimates.items():
         if len(rates) != len(session.runs):
             yield f"{where}.{name}: {len(rates)} values for {len(session.runs)} runs"
         yield from _positive(enumerate(rates), f"{where}.{name}")

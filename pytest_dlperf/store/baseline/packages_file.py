@@ -43,10 +43,10 @@ def keep(root: Path, machine_class: str, packages: Mapping[str, str]) -> None:
     with locked(path):
         stored = read(root, machine_class)
         digest = packages_digest(packages)
-        lists = {one: stored[one] for one in stored if one != digest} | {digest: dict(packages)}
+        lists = {key: stored[key] for key in stored if key != digest} | {digest: dict(packages)}
         if list(stored) == list(lists):
             return
-        kept = [{"digest": one, "packages": lists[one]} for one in lists][-_KEPT:]
+        kept = [{"digest": key, "packages": lists[key]} for key in lists][-_KEPT:]
         text = json.dumps({"format": FILE_FORMAT, "lists": kept}, indent=1, sort_keys=True)
         replace_file(path, f"{text}\n".encode())
 
@@ -54,10 +54,10 @@ def keep(root: Path, machine_class: str, packages: Mapping[str, str]) -> None:
 def _lists(values: Any) -> dict[str, dict[str, str]]:
     if values["format"] != FILE_FORMAT:
         raise ValueError(f"format {values['format']!r}, this version reads {FILE_FORMAT}")
-    found: dict[str, dict[str, str]] = {}
-    for one in values["lists"]:
-        packages = one["packages"]
-        if packages_digest(packages) != one["digest"]:
-            raise ValueError(f"digest {one['digest']!r} is not that of its list")
-        found[one["digest"]] = packages
-    return found
+    lists: dict[str, dict[str, str]] = {}
+    for entry in values["lists"]:
+        packages = entry["packages"]
+        if packages_digest(packages) != entry["digest"]:
+            raise ValueError(f"digest {entry['digest']!r} is not that of its list")
+        lists[entry["digest"]] = packages
+    return lists

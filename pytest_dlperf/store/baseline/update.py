@@ -100,10 +100,10 @@ def _never(outcome: Outcome, protocol_window: tuple[int, int]) -> str:
     short = [problem.message for problem in measurement.problems if problem.code == CUT_SHORT]
     if short:
         return short[0]
-    found = measurement.conditions.window
-    if tuple(found) != tuple(protocol_window):
+    window = measurement.conditions.window
+    if tuple(window) != tuple(protocol_window):
         return (
-            f"iterations {found[0]} to {found[1]} were measured and the case declares "
+            f"iterations {window[0]} to {window[1]} were measured and the case declares "
             f"{protocol_window[0]} to {protocol_window[1]}, so leave --dlperf-iterations and "
             "--dlperf-warmup out"
         )
@@ -216,8 +216,8 @@ def write(
                 changed.append((before, "unchanged"))
                 return with_anchor(before, outcome) if anchor else before
             # Observe mode only noted it; now it is to be a level
-            others = tuple(one for one in before.sessions if one is not held)
-            before = replace(before, sessions=others)
+            remaining = tuple(session for session in before.sessions if session is not held)
+            before = replace(before, sessions=remaining)
         sentence = conditions_changed(before, measurement, outcome.case.id)
         if sentence and not has_reason:
             raise UpdateRefusedError(sentence)
@@ -321,9 +321,11 @@ def _observed(outcome: Outcome) -> str:
 def _kept(sessions: Sequence[Session]) -> tuple[Session, ...]:
     """Return the last sessions of the level, and of those that are set aside, oldest first."""
     by_time = sorted(sessions, key=_measured_at)
-    aside = [one for one in by_time if one.is_set_aside][-KEPT_SESSIONS:]
-    level = [one for one in by_time if not one.is_set_aside][-KEPT_SESSIONS:]
-    return tuple(one for one in by_time if one in (aside if one.is_set_aside else level))
+    aside = [session for session in by_time if session.is_set_aside][-KEPT_SESSIONS:]
+    level = [session for session in by_time if not session.is_set_aside][-KEPT_SESSIONS:]
+    return tuple(
+        session for session in by_time if session in (aside if session.is_set_aside else level)
+    )
 
 
 def _measured_at(session: Session) -> datetime:

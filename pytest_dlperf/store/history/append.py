@@ -21,11 +21,13 @@ def append(address: Address, name: str, outcomes: Iterable[Outcome], *, mode: st
     ``name`` is the session's own; ``mode`` is ``gate``, ``observe``, or empty where it is not
     known. Raises ``HistoryError``, and then nothing was written.
     """
-    found = {identity_of(outcome): outcome for outcome in outcomes}
+    by_identity = {identity_of(outcome): outcome for outcome in outcomes}
     with writing(address) as connection:
-        known = _numbers(connection, OUTCOMES, "identity", list(found))
+        stored = _numbers(connection, OUTCOMES, "identity", list(by_identity))
     # Packed only if new, and while others may write: that takes milliseconds each
-    new = [record_of(one, mode=mode) for key, one in found.items() if key not in known]
+    new = [
+        record_of(outcome, mode=mode) for key, outcome in by_identity.items() if key not in stored
+    ]
     if not new:
         return 0
     with writing(address) as connection:
@@ -34,30 +36,30 @@ def append(address: Address, name: str, outcomes: Iterable[Outcome], *, mode: st
 
 def append_records(connection: sa.Connection, name: str, records: Sequence[Record]) -> int:
     """Append the records that are new, in the transaction of ``connection``; return how many."""
-    known = _numbers(connection, OUTCOMES, "identity", [one.identity for one in records])
-    new = [one for one in records if one.identity not in known]
+    stored = _numbers(connection, OUTCOMES, "identity", [record.identity for record in records])
+    new = [record for record in records if record.identity not in stored]
     if not new:
         return 0
     session = _number_of_session(connection, name)
     empty: dict[str, Any] = {"outcomes": 0, "first": "", "last": ""}
-    series = _numbers_of(connection, SERIES, [one.series | empty for one in new])
-    software = _numbers_of(connection, SOFTWARE, [one.software for one in new])
+    series = _numbers_of(connection, SERIES, [record.series | empty for record in new])
+    software = _numbers_of(connection, SOFTWARE, [record.software for record in new])
     first = _next(connection, WHOLE.c.outcome_id)
     rows = [
-        one.scalars
+        record.scalars
         | {
             "id": number,
-            "identity": one.identity,
+            "identity": record.identity,
             "session_id": session,
-            "series_id": series[one.series["digest"]],
-            "software_id": software[one.software["digest"]],
+            "series_id": series[record.series["digest"]],
+            "software_id": software[record.software["digest"]],
         }
-        for number, one in enumerate(new, first)
+        for number, record in enumerate(new, first)
     ]
     connection.execute(OUTCOMES.insert(), rows)
     connection.execute(
         WHOLE.insert(),
-        [{"outcome_id": number, "json": one.whole} for number, one in enumerate(new, first)],
+        [{"outcome_id": number, "json": record.whole} for number, record in enumerate(new, first)],
     )
     _count(connection, rows)
     return len(new)

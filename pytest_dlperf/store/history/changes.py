@@ -78,10 +78,10 @@ def change_points(values: Sequence[float], *, share_min: float = SHARE_MIN) -> t
             f"{error.name} is not installed, so that nothing finds the changes of a series; "
             "pip install 'pytest-dlperf[history]'"
         ) from error
-    found, _ = compute_change_points(
+    points, _ = compute_change_points(
         list(values), window_len=_WINDOW, max_pvalue=P_MAX, min_magnitude=share_min
     )
-    splits = [Split(index=int(one.index), p=float(one.stats.pvalue)) for one in found]
+    splits = [Split(index=int(point.index), p=float(point.stats.pvalue)) for point in points]
     return tuple(sorted(splits, key=lambda split: split.index))
 
 

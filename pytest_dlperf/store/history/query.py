@@ -61,7 +61,7 @@ def series_of(
     rows = {row["id"]: row for row in connection.execute(query).mappings()}
     points = _points(connection, asked, since=since, dirty=dirty)
     conditions = _conditions_that_differ(rows.values())
-    found = [
+    series = [
         Series(
             case_id=row["case_id"],
             machine_class=row["machine_class"],
@@ -74,7 +74,7 @@ def series_of(
         for number, row in rows.items()
         if points[number]
     ]
-    return tuple(sorted(found, key=_order))
+    return tuple(sorted(series, key=_order))
 
 
 def whole_outcomes(connection: sa.Connection, numbers: Sequence[int]) -> tuple[Outcome, ...]:
@@ -142,14 +142,14 @@ def _points(
     )
     rows = connection.execute(query).all()
     software = _software(connection, sorted({row[1] for row in rows}))
-    found: defaultdict[int, list[Point]] = defaultdict(list)
+    points: defaultdict[int, list[Point]] = defaultdict(list)
     before: dict[int, int] = {}
     for number, now, *figures in rows:
         last = before.get(number, now)
         changes = differences(software[last], software[now]) if last != now else ()
-        found[number].append(_point(figures, changes, dirty=dirty))
+        points[number].append(_point(figures, changes, dirty=dirty))
         before[number] = now
-    return found
+    return points
 
 
 def _point(figures: Sequence[Any], changes: tuple[str, ...], *, dirty: bool) -> Point:
@@ -213,14 +213,14 @@ def _conditions_that_differ(rows: Iterable[Mapping[str, Any]]) -> dict[int, dict
     same_place: defaultdict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         same_place[row["case_id"], row["machine_class"], row["node"]].append(row)
-    found: dict[int, dict[str, str]] = {}
+    by_series: dict[int, dict[str, str]] = {}
     for place in same_place.values():
         all_of = {row["id"]: json.loads(row["conditions"]) or {} for row in place}
         measured = [conditions for conditions in all_of.values() if conditions]
         for number, conditions in all_of.items():
-            found[number] = {
+            by_series[number] = {
                 name: json.dumps(value)
                 for name, value in sorted(conditions.items())
-                if any(other.get(name) != value for other in measured)
+                if any(values.get(name) != value for values in measured)
             }
-    return found
+    return by_series

@@ -152,7 +152,7 @@ class Sent:
     sessions: int = 0
     outcomes: int = 0
     #: Sessions that wait for another history, by its name.
-    others: dict[str, int] = field(default_factory=dict)
+    other_histories: dict[str, int] = field(default_factory=dict)
     #: Sentences: files that cannot be read.
     broken: list[str] = field(default_factory=list)
 
@@ -172,7 +172,9 @@ def send_unsent(workdir: Path, address: Address) -> Sent:
                 if unsent is None:
                     continue
                 if unsent.history != address.shown:
-                    done.others[unsent.history] = done.others.get(unsent.history, 0) + 1
+                    done.other_histories[unsent.history] = (
+                        done.other_histories.get(unsent.history, 0) + 1
+                    )
                     continue
                 new = append(address, unsent.session, unsent.outcomes, mode=unsent.mode)
                 done.sessions += 1
