@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import ClassVar, Final, Literal, NamedTuple, TypedDict
 
 from pytest_dlperf.core.errors import UsageError
@@ -209,8 +210,58 @@ class LaunchPlan:
         return self.shared_records or self.workdir
 
 
-#: Prefix of ``Run.end`` where nodes, not ranks, caused the end.
-NODES: Final = "nodes: "
+class EndReason(str, Enum):
+    """Why a launch ended."""
+
+    #: The launcher came to its own end, whatever its exit code.
+    EXITED = "exited"
+    TIMEOUT = "timeout"
+    #: A signal reached the supervisor.
+    ASKED_TO_END = "asked-to-end"
+    PYTEST_GONE = "pytest-gone"
+    LOGS_TOO_LONG = "logs-too-long"
+    NOT_STARTED = "not-started"
+    #: These three where the supervisor wrote no report.
+    SUPERVISOR_DIED = "supervisor-died"
+    SUPERVISOR_STOPPED = "supervisor-stopped"
+    REPORT_NOT_WRITTEN = "report-not-written"
+    #: These two where nodes, not ranks, caused the end: one cannot be reached or was lost, or
+    #: one could not start the launcher.
+    NODE_GONE = "node-gone"
+    NODE_NOT_STARTED = "node-not-started"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunEnd:
+    """How a launch ended."""
+
+    reason: EndReason
+    #: What is known beside the reason, such as the error of a launcher that could not be started.
+    message: str = ""
+    #: Processes that SIGKILL did not end.
+    unkilled: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.reason.value}: {self.detail}" if self.detail else self.reason.value
+
+    @property
+    def is_by_itself(self) -> bool:
+        """Whether the launcher came to its own end, and left nothing that cannot be ended."""
+        return self.reason is EndReason.EXITED and not self.unkilled
+
+    @property
+    def nodes(self) -> str:
+        """Words for the nodes that caused the end; empty where none did."""
+        is_of_nodes = self.reason in {EndReason.NODE_GONE, EndReason.NODE_NOT_STARTED}
+        return self.message if is_of_nodes else ""
+
+    @property
+    def detail(self) -> str:
+        """Words for what is known beside the reason; empty where nothing is."""
+        if not self.unkilled:
+            return self.message
+        pids = f"SIGKILL did not end pid {', '.join(map(str, self.unkilled))}"
+        return f"{self.message}; {pids}" if self.message else pids
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,9 +275,9 @@ class Run:
     elapsed_s: float
     #: Seconds since the epoch.
     started_at_s: float
+    #: Why it ended: the supervisor knows more than the exit code says.
+    end: RunEnd
     timed_out: bool = False
-    #: Why it ended, where the supervisor knows more than the exit code says.
-    end: str = ""
     log: str = ""
     #: Processes of the launch on this host that were alive when it was ended; None if unknown.
     alive: frozenset[int] | None = None

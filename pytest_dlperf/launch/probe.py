@@ -133,5 +133,5 @@ def _end(run: Run) -> str:
     if run.timed_out:
         return f"timed out after {run.plan.timeout_s:g} s"
     if run.exit_code is None:
-        return f"it could not be started ({run.end.partition(': ')[2]})"
+        return f"it could not be started ({run.end.detail})"
     return f"exit code {run.exit_code}, and no answer"

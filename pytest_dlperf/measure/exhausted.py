@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.run import Run
+from pytest_dlperf.core.run import EndReason, Run
 from pytest_dlperf.core.writable import line_begin
 
 #: torch, Paddle ("ResourceExhaustedError: Out of memory error on GPU 0"), TensorFlow, and JAX,
@@ -142,8 +142,8 @@ def full_disk(run: Run, messages: Iterable[str]) -> str:
     """
     folder = Path(run.plan.workdir)
     errors = [run.log_error, *messages]
-    if run.end.startswith("report-not-written"):
-        errors.append(run.end)
+    if run.end.reason is EndReason.REPORT_NOT_WRITTEN:
+        errors.append(str(run.end))
     said = next((text for text in errors if _DISK.search(text)), "")
     free = free_bytes(folder)
     is_full = free is not None and free < _FULL_BYTES

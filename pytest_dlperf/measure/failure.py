@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.run import NODES, Run
+from pytest_dlperf.core.run import EndReason, Run
 from pytest_dlperf.core.wire import rank_of_file
 from pytest_dlperf.core.wire_records import FailureRecord
 from pytest_dlperf.core.writable import line_begin
@@ -252,7 +252,7 @@ def _why(one: _Rank, case: Case, run: Run) -> str:
         return f"it waited for the others in {stack.place}{_since(one, run)}"
     if stack is not None:
         return f"it was in {stack.place}{_since(one, run)}"
-    if one.alive and run.end == "exited":
+    if one.alive and run.end.is_by_itself:
         return "it kept running, and was killed"
     if one.alive:
         return f"it hung, and ignored SIGTERM{_since(one, run)}"
@@ -310,9 +310,9 @@ def _last(text: str, count: int = _LAST_LINES) -> str:
 
 def cause_of(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
     """Return how a run that did not come to its end was ended, and by which rank."""
-    if run.exit_code is None and run.end.startswith("not-started"):
-        return f"the launcher could not be started ({run.end.partition(': ')[2]})"
-    nodes = run.end.removeprefix(NODES) if run.end.startswith(NODES) else ""
+    if run.exit_code is None and run.end.reason is EndReason.NOT_STARTED:
+        return f"the launcher could not be started ({run.end.detail})"
+    nodes = run.end.nodes
     if nodes and not records:
         return nodes
     failures = _failures(records)
@@ -336,18 +336,18 @@ def cause_of(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
 
 def _ended(case: Case, run: Run) -> str:
     """Return how a launch was ended that did not end by itself."""
-    end, _, detail = run.end.partition(": ")
     words = {
-        "logs-too-long": "its ranks print without end, and were ended for it; print less",
-        "supervisor-died": "the supervisor of the run was killed",
-        "supervisor-stopped": "the supervisor of the run did not go on a minute after its timeout "
-        f"of {run.plan.timeout_s:g} s, and was ended",
-        "report-not-written": "how the run ended could not be written",
+        EndReason.LOGS_TOO_LONG: "its ranks print without end, and were ended for it; print less",
+        EndReason.SUPERVISOR_DIED: "the supervisor of the run was killed",
+        EndReason.SUPERVISOR_STOPPED: "the supervisor of the run did not go on a minute after its "
+        f"timeout of {run.plan.timeout_s:g} s, and was ended",
+        EndReason.REPORT_NOT_WRITTEN: "how the run ended could not be written",
     }
-    found = words.get(end, f"{_who(case)} was ended from outside ({end})")
+    from_outside = f"{_who(case)} was ended from outside ({run.end.reason.value})"
+    how = words.get(run.end.reason, from_outside)
     if run.timed_out:
-        found = f"timed out after {run.plan.timeout_s:g} s"
-    return f"{found} ({detail})" if detail else found
+        how = f"timed out after {run.plan.timeout_s:g} s"
+    return f"{how} ({run.end.detail})" if run.end.detail else how
 
 
 def _exited(case: Case, run: Run, exit_code: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_dlperf.core.run import NODES, Run
+from pytest_dlperf.core.run import EndReason, Run
 from pytest_dlperf.core.writable import line_begin
 from pytest_dlperf.measure.records import RankRecords
 
@@ -71,7 +71,6 @@ _FOR_GOOD: Final = re.compile(
     r"Permission denied \(|Host key verification failed|Could not resolve hostname"
     r"|REMOTE HOST IDENTIFICATION HAS CHANGED|Bad configuration option"
 )
-_NODE_GONE: Final = re.compile(r"cannot be reached|was lost")
 #: How launchers report a rank that was killed, or that has crashed.
 _RANK_KILLED: Final = re.compile(
     r"Signal \d+ \(SIG(KILL|SEGV|ABRT|BUS|ILL|FPE)\)|exitcode: -(4|6|7|8|9|11)\b|exited on signal"
@@ -91,14 +90,15 @@ def launch_failure(run: Run, records: Sequence[RankRecords], log: str, *, is_pro
     ``log`` is the end of the run's log. ``is_program``: the ranks are the user's own program,
     whose failures are in its log alone.
     """
-    nodes = run.end.removeprefix(NODES) if run.end.startswith(NODES) else ""
-    is_over = run.end == "exited" or nodes
+    nodes = run.end.nodes
+    is_over = run.end.is_by_itself or nodes
     if run.timed_out or not is_over or not run.exit_code or run.exit_code < 0:
         return ""
     if any(rank.wrote("first_step") for rank in records) or _is_of_the_code(records):
         return ""
     if nodes:
-        return "" if _FOR_GOOD.search(nodes) or not _NODE_GONE.search(nodes) else nodes
+        is_gone = run.end.reason is EndReason.NODE_GONE
+        return nodes if is_gone and not _FOR_GOOD.search(nodes) else ""
     if _RANK_KILLED.search(log) or _FOR_GOOD.search(log):
         return ""
     if is_program and _raised(log):

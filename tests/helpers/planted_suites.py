@@ -25,7 +25,7 @@ from pytest_dlperf import expand
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.run import LaunchPlan, Run, RunSummary
+from pytest_dlperf.core.run import EndReason, LaunchPlan, Run, RunEnd, RunSummary
 from pytest_dlperf.core.wire import RankArguments
 from pytest_dlperf.judge.convergence import Band, band
 from pytest_dlperf.launch.launchers import launcher_of
@@ -106,7 +106,12 @@ class Trained:
         case = self.case(suite, fault)
         plan = LaunchPlan(case_id=case.id, argv=(), env={}, workdir=str(folder), timeout_s=600.0)
         run = Run(
-            plan=plan, exit_code=0, elapsed_s=1.0, started_at_s=0.0, log=str(folder / "output.log")
+            plan=plan,
+            exit_code=0,
+            elapsed_s=1.0,
+            started_at_s=0.0,
+            end=RunEnd(reason=EndReason.EXITED),
+            log=str(folder / "output.log"),
         )
         return summarise(case, run).summary
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.run import LaunchPlan, Run
+from pytest_dlperf.core.run import EndReason, LaunchPlan, Run, RunEnd
 
 
 def case(layout: str = "1n2c", **keys: Any) -> Case:
@@ -109,7 +109,7 @@ def write(folder: Path, ranks: list[list[dict[str, Any]]], **run: Any) -> Run:
         "exit_code": 0,
         "elapsed_s": 9.0,
         "started_at_s": 1000.0,
-        "end": "exited",
+        "end": RunEnd(reason=EndReason.EXITED),
         "log": str(log),
         **run,
     }

@@ -50,7 +50,7 @@ def run_command(
         return
     how = f"timed out after {_TIMEOUT_S:g} s" if run.timed_out else f"exit code {run.exit_code}"
     if run.exit_code is None:
-        how = run.end
+        how = str(run.end)
     text = Path(run.log).read_text(encoding="utf-8", errors="replace")
     raise CaseError(f"{failed}: {how}.\nLog: {run.log}, its last lines:\n{last_lines(text)}")
 

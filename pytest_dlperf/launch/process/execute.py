@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pytest_dlperf.core.run import NODES, LaunchPlan, Run
+from pytest_dlperf.core.run import EndReason, LaunchPlan, Run, RunEnd
 from pytest_dlperf.launch.process import supervisor as supervisor_program
 from pytest_dlperf.launch.process.orphans import Adoption
 from pytest_dlperf.launch.process.referee import Referee, TurnsPlan
@@ -185,14 +185,13 @@ class _Launch:
         """Return what happened; the launch has ended."""
         report = _report(self._supervisor, self._workdir, self._given_up)
         nodes = how_nodes_ended(self._workdir)
-        end = report["end"] + (f": {report['message']}" if "message" in report else "")
         return Run(
             plan=self._plan,
             exit_code=report.get("exit_code"),
             elapsed_s=self._elapsed_s or time.monotonic() - self._begin_s,
             started_at_s=self._started_at_s,
             timed_out=nodes.timed_out or report["end"] == "timeout",
-            end=f"{NODES}{nodes.problem}" if nodes.problem else end,
+            end=nodes.end or _end_of(report),
             log=str(self._workdir / "output.log"),
             alive=frozenset(report["alive"])
             if "alive" in report and not self._plan.nodes
@@ -284,12 +283,17 @@ def _report(
         }
     try:
         report: Report = json.loads(path.read_text(encoding="utf-8"))
-        _ = report["end"]
+        _end_of(report)
     except (ValueError, KeyError, TypeError, RecursionError):
         # The ranks run in its folder
         message = f"{path} is not what a supervisor writes; exit status {supervisor.returncode}"
         return {"end": "supervisor-died", "message": message}
-    if report.get("unkilled"):
-        pids = ", ".join(map(str, report["unkilled"]))
-        report["message"] = f"SIGKILL did not end pid {pids}"
     return report
+
+
+def _end_of(report: Report) -> RunEnd:
+    return RunEnd(
+        reason=EndReason(report["end"]),
+        message=report.get("message", ""),
+        unkilled=tuple(report.get("unkilled", ())),
+    )

@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypedDict
 
 if __package__ or TYPE_CHECKING:
     from pytest_dlperf.launch.process.run_logs import CappedLog, RankLogs, absorb_logs
@@ -43,17 +43,18 @@ _SIZES_EVERY_S: Final = 1.0
 
 
 class _End(TypedDict):
-    end: str
+    #: Values of ``core.run.EndReason``, which this program does not import. The last three are of
+    #: ``execute.py``, for a supervisor that wrote no report.
+    end: Literal[
+        "exited", "timeout", "asked-to-end", "pytest-gone", "logs-too-long", "not-started",
+        "supervisor-died", "supervisor-stopped", "report-not-written",
+    ]  # fmt: skip
 
 
 class Report(_End, total=False):
-    """``supervisor.json``: how a launch ended.
+    """``supervisor.json``: how a launch ended."""
 
-    ``end`` is ``exited``, ``timeout``, ``asked-to-end``, ``pytest-gone``, ``logs-too-long`` or
-    ``not-started``; ``message`` gives the reason for the last two. ``execute.py`` has three more,
-    for a supervisor that wrote none.
-    """
-
+    #: What is known beside the reason, where a word does not say it all.
     message: str
     #: Of the launcher; None where it was ended.
     exit_code: int | None

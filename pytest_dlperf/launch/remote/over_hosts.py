@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pytest_dlperf.core.place import Host
-from pytest_dlperf.core.run import LaunchPlan, NodePlan
+from pytest_dlperf.core.run import EndReason, LaunchPlan, NodePlan, RunEnd
 from pytest_dlperf.launch.remote import conductor, rsh_agent
 from pytest_dlperf.launch.remote.channel import reach_to_json
 from pytest_dlperf.launch.remote.messages import (
@@ -204,8 +204,8 @@ class NodesEnd(NamedTuple):
     """How the nodes of a launch ended."""
 
     timed_out: bool = False
-    #: Failure of a node, rather than of a rank; empty for none.
-    problem: str = ""
+    #: How the launch ended by a node's failure, rather than by a rank's; None where none failed.
+    end: RunEnd | None = None
     #: Processes that lived when the launch was ended, by host name and PID namespace.
     alive: Mapping[str, frozenset[int]] = {}
 
@@ -216,22 +216,36 @@ def how_nodes_ended(workdir: Path) -> NodesEnd:
     if not path.exists():
         return NodesEnd()
     report: NodesReport = json.loads(path.read_text(encoding="utf-8"))
-    problems = [text for node in report["nodes"] if (text := _problem_of(node, report["end"]))]
+    failed = [end for node in report["nodes"] if (end := _end_of(node, report["end"]))]
     return NodesEnd(
         timed_out=report["end"] == "timeout",
-        problem="; ".join(problems),
+        end=_joined(failed) if failed else None,
         alive={
             node["where"]: frozenset(node["alive"]) for node in report["nodes"] if "alive" in node
         },
     )
 
 
-def _problem_of(node: NodeEnd, end: str) -> str:
-    said = f": {node['message']}" if node.get("message") else ""
-    if node["end"] == "not-reached" and end == "not-reached":
-        return f"{node['node']} cannot be reached{said or ': it gave no answer'}"
+def _end_of(node: NodeEnd, launch_end: str) -> RunEnd | None:
+    """Return how the failure of ``node`` ended the launch; None if it did not fail."""
+    name = node["node"]
+    output = f": {node['message']}" if node.get("message") else ""
+    if node["end"] == "not-reached" and launch_end == "not-reached":
+        words = f"{name} cannot be reached{output or ': it gave no answer'}"
+        return RunEnd(reason=EndReason.NODE_GONE, message=words)
     if node["end"] == "lost":
-        return f"{node['node']} was lost, {node['silent_s']:.0f} s after it was heard last{said}"
+        words = f"{name} was lost, {node['silent_s']:.0f} s after it was heard last{output}"
+        return RunEnd(reason=EndReason.NODE_GONE, message=words)
     if node["end"] == "not-started":
-        return f"{node['node']} could not start the launcher{said}"
-    return ""
+        words = f"{name} could not start the launcher{output}"
+        return RunEnd(reason=EndReason.NODE_NOT_STARTED, message=words)
+    return None
+
+
+def _joined(ends: Sequence[RunEnd]) -> RunEnd:
+    """Return the ends of several nodes as one; a node that is gone explains the others."""
+    reasons = {end.reason for end in ends}
+    return RunEnd(
+        reason=EndReason.NODE_GONE if EndReason.NODE_GONE in reasons else ends[0].reason,
+        message="; ".join(end.message for end in ends),
+    )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.core.run import EndReason, LaunchPlan
 from pytest_dlperf.core.wire import iterations_of_a_turn
 from pytest_dlperf.launch.process.execute import InTurns, execute_in_turns
 from pytest_dlperf.launch.process.referee import TurnsPlan
@@ -121,7 +121,7 @@ def test_a_launch_that_dies_in_its_turn_ends_the_other(
     ended = run(plans(tmp_path, *faults))
     assert ended.failed == failed
     assert ended.runs[failed].exit_code == 3
-    assert ended.runs[1 - failed].end == "pytest-gone"
+    assert ended.runs[1 - failed].end.reason is EndReason.PYTEST_GONE
     assert living(tmp_path) == []
     assert fifos(tmp_path) == []
 

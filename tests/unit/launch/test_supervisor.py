@@ -11,10 +11,11 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
-from pytest_dlperf.core.run import LaunchPlan
+from pytest_dlperf.core.run import EndReason, LaunchPlan, RunEnd
 from pytest_dlperf.launch.process import execute as execution
 from pytest_dlperf.launch.process import lease, supervisor
 from pytest_dlperf.launch.process.execute import execute
@@ -32,6 +33,12 @@ STUBBORN = """
     open("pids", "w").write(f"{os.getpid()} {child.pid}")
     THEN
 """
+
+
+def test_each_end_that_a_supervisor_reports_is_a_reason():
+    ends = get_args(get_type_hints(supervisor.Report)["end"])
+    nodes = {EndReason.NODE_GONE, EndReason.NODE_NOT_STARTED}
+    assert {EndReason(end) for end in ends} == set(EndReason) - nodes
 
 
 def plan(tmp_path: Path, code: str, timeout_s: float = 60.0) -> LaunchPlan:
@@ -65,7 +72,7 @@ def wait_for(path: Path) -> None:
 
 def test_output_and_exit_code(tmp_path: Path):
     run = execute(plan(tmp_path, "print('hello'); raise SystemExit(7)"))
-    assert (run.exit_code, run.end, run.timed_out) == (7, "exited", False)
+    assert (run.exit_code, run.end, run.timed_out) == (7, RunEnd(reason=EndReason.EXITED), False)
     assert Path(run.log).read_text(encoding="utf-8") == "hello\n"
 
 
@@ -93,7 +100,7 @@ def test_a_command_that_does_not_exist(tmp_path: Path):
     )
     run = execute(missing)
     assert run.exit_code is None
-    assert "No such file" in run.end
+    assert "No such file" in run.end.message
 
 
 def test_an_exception_in_pytest_ends_the_run(tmp_path: Path):
@@ -119,7 +126,7 @@ def test_a_killed_supervisor_leaves_nothing(tmp_path: Path):
     run = execute(
         plan(tmp_path, STUBBORN.replace("THEN", "time.sleep(600)")), on_tick=kill_supervisor
     )
-    assert run.end.startswith("supervisor-died")
+    assert run.end.reason is EndReason.SUPERVISOR_DIED
     assert killed
     assert not any(alive(pid) for pid in pids(tmp_path))
 
@@ -270,7 +277,8 @@ def test_ranks_that_print_too_much_end_the_run(tmp_path: Path):
     # The supervisor is a program of its own: its bound is met by a file that takes no room.
     code = "import time; f = open('rank.log', 'w'); f.truncate(2**31); time.sleep(60)"
     run = execute(replace(plan(tmp_path, code), rank_logs="rank.log"))
-    assert run.end.startswith("logs-too-long: 2048 MiB")
+    assert run.end.reason is EndReason.LOGS_TOO_LONG
+    assert run.end.message.startswith("2048 MiB")
     assert (tmp_path / "rank.log").stat().st_size <= 64 * 2**20 + 100
 
 
@@ -286,7 +294,8 @@ def test_a_supervisor_that_stays_stopped_has_an_end(
     monkeypatch.setattr(execution, "_GIVE_UP_S", 0.5)
     with lease.host_lease("c") as descriptor:
         run = execute(plan(tmp_path, STOPS_ITS_SUPERVISOR, timeout_s=2), lease=descriptor)
-    assert run.end.startswith("supervisor-stopped: pid ")
+    assert run.end.reason is EndReason.SUPERVISOR_STOPPED
+    assert run.end.message.startswith("pid ")
     assert not run.timed_out
     assert run.exit_code is None
     assert run.alive is not None
@@ -359,7 +368,7 @@ def test_what_a_killed_supervisor_leaves_is_ended_by_pytest(tmp_path: Path, wait
     )
     try:
         run = execute(plan(tmp_path, FORGETS_THE_RUN.replace("WAITS", str(waits_s))))
-        assert run.end.startswith("supervisor-died")
+        assert run.end.reason is EndReason.SUPERVISOR_DIED
         assert not any(alive(pid) for pid in pids(tmp_path))
         assert own.poll() is None
         assert beside.poll() is None

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from pytest_dlperf.core.run import EndReason, RunEnd
 from pytest_dlperf.measure.infrastructure import launch_failure
 from pytest_dlperf.measure.records import read_records
 from tests.helpers.record_files import rank_records, write
 
+EXITED, TIMEOUT = RunEnd(reason=EndReason.EXITED), RunEnd(reason=EndReason.TIMEOUT)
+GONE, NOT_STARTED = EndReason.NODE_GONE, EndReason.NODE_NOT_STARTED
 PORT = (
     "Traceback (most recent call last):\n"
     "torch.distributed.DistNetworkError: The server socket has failed to listen on any local "
@@ -64,7 +67,7 @@ def failed(
     **run: Any,
 ) -> str:
     ended = write(folder, records or [])
-    ended = replace(ended, **{"exit_code": 1, "end": "exited", **run})
+    ended = replace(ended, **{"exit_code": 1, "end": EXITED, **run})
     return launch_failure(ended, read_records(folder), log, is_program=is_program)
 
 
@@ -110,10 +113,11 @@ def test_a_rank_that_did_not_meet_the_others(tmp_path: Path):
         (STORE, [started(0), started(1, failure(STORE))], {}),
         (f"{STORE}exitcode  : -9 (pid: 7)\nSignal 9 (SIGKILL) received", [], {}),
         # Ends that are no launch's.
-        (PORT, [], {"timed_out": True, "end": "timeout", "exit_code": -15}),
+        (PORT, [], {"timed_out": True, "end": TIMEOUT, "exit_code": -15}),
         (PORT, [], {"exit_code": -9}),
         (PORT, [], {"exit_code": 0}),
-        (PORT, [], {"exit_code": None, "end": "not-started: torchrun: No such file"}),
+        (PORT, [], {"exit_code": None, "end": RunEnd(reason=EndReason.NOT_STARTED)}),
+        (PORT, [], {"end": RunEnd(reason=EndReason.EXITED, unkilled=(7,))}),
         # To repeat cannot help.
         (f"{REFUSED}root@node3: Permission denied (publickey).", [], {"exit_code": 255}),
         ("ssh: Could not resolve hostname nodo2: Name or service not known", [], {}),
@@ -143,17 +147,17 @@ def test_a_program_that_raised_is_not_repeated(tmp_path: Path, log: str):
 
 
 @pytest.mark.parametrize(
-    ("end", "retried"),
+    ("reason", "message", "retried"),
     [
-        ("nodes: node2 cannot be reached: ssh: connect to host node2 port 22: No route", True),
-        ("nodes: node2 was lost, 16 s after it was heard last", True),
-        ("nodes: node2 cannot be reached: Host key verification failed.", False),
-        ("nodes: node2 could not start the launcher: /p: No such file or directory", False),
+        (GONE, "node2 cannot be reached: ssh: connect to host node2 port 22: No route", True),
+        (GONE, "node2 was lost, 16 s after it was heard last", True),
+        (GONE, "node2 cannot be reached: Host key verification failed.", False),
+        (NOT_STARTED, "node2 could not start the launcher: it was lost to /p", False),
     ],
 )
-def test_nodes_that_are_gone(tmp_path: Path, end: str, retried: bool):
-    told = end.removeprefix("nodes: ") if retried else ""
-    assert failed(tmp_path, "", exit_code=1, end=end) == told
+def test_nodes_that_are_gone(tmp_path: Path, reason: EndReason, message: str, retried: bool):
+    end = RunEnd(reason=reason, message=message)
+    assert failed(tmp_path, "", exit_code=1, end=end) == (message if retried else "")
     trained = [[{"record": "first_step", "rank": 0, "time": 1.0}]]
     assert failed(tmp_path, "", trained, exit_code=1, end=end) == ""
 
