@@ -167,9 +167,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if _SESSION in config.stash:
         from pytest_dlperf.session import collection
 
+        session = _session(config)
         for item in items:
-            collection.take_parameters(item)
-        collection.deselect(config, items, _session(config))
+            collection.take_parameters(item, session)
+        collection.deselect(config, items, session)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -53,7 +53,7 @@ _SHARED_BY_CHANCE: Final = (
 )
 
 
-def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Measured:
+def compare_arms(case: Case, bench: Bench, *, workload_folder: str) -> Measured:
     """Run pairs of ``case`` until they decide, or up to ``max_runs``; raise ``CaseError``.
 
     Both arms are prepared while the host is held: their builds would disturb other measurements.
@@ -62,7 +62,7 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str, misfit: str 
     assert sides is not None
     with bench.hosts.lease(case, bench.watcher) as lease:
         arms = {NOW: sides.arms.ready(sides.now)}
-        _bench_of(bench, arms[NOW], NOW, Reported()).check(case, misfit)
+        _bench_of(bench, arms[NOW], NOW, Reported()).check(case)
         arms[BEFORE] = sides.arms.ready(sides.against)
         trees = TwoTrees(
             now=arms[NOW],

@@ -188,16 +188,11 @@ class Bench:
         data = None if case.command else self.policy.data
         return replace(target, inject=self.policy.injected(case), data=data)
 
-    def check(self, case: Case, misfit: str = "") -> None:
-        """Raise ``CaseError`` or ``NotRunError`` if ``case`` cannot run here.
-
-        ``misfit`` is a reason, with a remedy, that selection found; empty if there is none.
-        """
+    def check(self, case: Case) -> None:
+        """Raise ``CaseError`` or ``NotRunError`` if ``case`` cannot run here."""
         hosts, place = self.hosts, self.hosts.place
-        if not misfit and (found := fits(case.layout, hosts.machine)):
-            misfit = f"{found}; {ASK_FOR_LESS}"
-        if misfit:
-            raise CaseError(f"{case.id}: {misfit}")
+        if misfit := fits(case.layout, hosts.machine):
+            raise CaseError(f"{case.id}: {misfit}; {ASK_FOR_LESS}")
         if case.command and self.policy.injected(case):
             raise CaseError(
                 f"{case.id}: --dlperf-inject cannot make the steps of a program (command=) "

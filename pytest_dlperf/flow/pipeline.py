@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Final
 
@@ -51,14 +51,25 @@ if TYPE_CHECKING:
 _NOTHING: Final = Judgement(verdict=Verdict.NOT_RUN, reason="it was not measured")
 
 
-def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = "") -> Outcome:
+def run_case(case: Case, bench: Bench, *, workload_folder: str) -> Outcome:
     """Take one case from its definition to its verdict; an error becomes a verdict as well.
 
-    ``misfit`` says why the case cannot run although the user asked for it; empty if not known.
+    ``workload_folder`` is that of its test, where workloads are found.
     """
     started_s = time.monotonic()
-    mode = mode_of(bench, CaseFolder(folder=workload_folder, misfit=misfit))
-    measured = measured_by(mode, case, bench)
+    mode = mode_of(bench, workload_folder)
+    outcome = _outcome_of(case, bench, mode, measured_by(mode, case, bench))
+    return replace(outcome, elapsed_s=time.monotonic() - started_s)
+
+
+def refused_case(case: Case, bench: Bench, why: str) -> Outcome:
+    """Return the outcome of a case that cannot run here, and is an error, as ``why`` says."""
+    mode = mode_of(bench, "")
+    judgement = Judgement(verdict=Verdict.ERROR, reason=f"{case.id}: {why}")
+    return _outcome_of(case, bench, mode, replace(mode.so_far, judgement=judgement))
+
+
+def _outcome_of(case: Case, bench: Bench, mode: Mode, measured: Measured) -> Outcome:
     now = datetime.now(timezone.utc)
     judgement = measured.judgement
     if measured.against is None:  # expected slowdowns are relative to stored sessions
@@ -90,7 +101,6 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str, misfit: str = ""
         baseline_sessions=mode.baseline.sessions if mode.baseline else (),
         published=published,
         time=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        elapsed_s=time.monotonic() - started_s,
         folder=str(bench.folder / case.id),
         share_done=measured.share_done,
     )
@@ -142,16 +152,6 @@ def measured_by(mode: Mode, case: Case, bench: Bench) -> Measured:
     return replace(mode.so_far, judgement=judgement)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaseFolder:
-    """Where the test of a case is, and why the case cannot run there."""
-
-    #: Folder of the test, where workloads are found.
-    folder: str
-    #: Why it cannot run although the user asked for it; empty if that is not known.
-    misfit: str = ""
-
-
 class Mode(ABC):
     """A way to measure a case and to judge it. It keeps what an error must not lose."""
 
@@ -167,13 +167,13 @@ class Mode(ABC):
         """Measure and judge ``case``; raise ``DlperfError`` where that cannot be done."""
 
 
-def mode_of(bench: Bench, where: CaseFolder) -> Mode:
+def mode_of(bench: Bench, workload_folder: str) -> Mode:
     """Return how the cases of a session are measured."""
     if bench.logs is not None:
         return ByLogs(bench, bench.logs)
     if bench.side_by_side is not None:
-        return ByPairs(bench, bench.side_by_side, where)
-    return ByStoredSessions(bench, where)
+        return ByPairs(bench, bench.side_by_side, workload_folder)
+    return ByStoredSessions(bench, workload_folder)
 
 
 class ByLogs(Mode):
@@ -203,30 +203,28 @@ class ByLogs(Mode):
 class ByPairs(Mode):
     """Trains pairs of runs, one of each arm."""
 
-    def __init__(self, bench: Bench, sides: SideBySide, where: CaseFolder) -> None:
+    def __init__(self, bench: Bench, sides: SideBySide, workload_folder: str) -> None:
         super().__init__(bench, against=unmeasured(sides))
-        self._where = where
+        self._workload_folder = workload_folder
 
     def measure(self, case: Case) -> Measured:
         """Train pairs of ``case`` until they decide."""
-        return compare_arms(
-            case, self._bench, workload_folder=self._where.folder, misfit=self._where.misfit
-        )
+        return compare_arms(case, self._bench, workload_folder=self._workload_folder)
 
 
 class ByStoredSessions(Mode):
     """Trains runs, and judges them against the sessions that a baseline holds."""
 
-    def __init__(self, bench: Bench, where: CaseFolder) -> None:
+    def __init__(self, bench: Bench, workload_folder: str) -> None:
         super().__init__(bench)
-        self._where = where
+        self._workload_folder = workload_folder
 
     def measure(self, case: Case) -> Measured:
         """Train ``case`` as often as its verdict needs."""
         bench = self._bench
         stage = None
         with bench.hosts.together(case):
-            bench.check(case, self._where.misfit)
+            bench.check(case)
             self.baseline = bench.baseline(case)
             before_pairs = can_decide(case, bench, self.baseline)
             screened = replace(case, protocol=case.protocol.screening) if before_pairs else case
@@ -235,7 +233,7 @@ class ByStoredSessions(Mode):
                 runner = Runner(
                     bench=bench,
                     lease=lease,
-                    workload_folder=self._where.folder,
+                    workload_folder=self._workload_folder,
                     before_pairs=before_pairs,
                 )
                 runner.check_nodes(case)  # before anything trains, its parent as well
@@ -252,7 +250,7 @@ class ByStoredSessions(Mode):
                     judgement = _left_to_node_0(case, part)
                     self.so_far = Measured(measurement=None, judgement=judgement, share_done=True)
         if stage is not None:
-            folder = self._where.folder
+            folder = self._workload_folder
             self.so_far = confirmed(case, bench, self.so_far, stage, workload_folder=folder)
         return self.so_far
 

@@ -53,7 +53,9 @@ class Jobs:
     behind_prefix: bool
     runs_nothing: bool
     watcher: Watcher
+    #: The cases that can run, and how many the session selected.
     planned: Sequence[Planned] = ()
+    selected: int = 0
     _submitted: dict[str, Job | CaseError] = field(default_factory=dict)
     _heartbeat: Heartbeat | None = None
 
@@ -118,6 +120,14 @@ class Jobs:
             judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
         except DlperfError as error:
             judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
+        return self._without_job(case, judgement)
+
+    def refused(self, case: Case, why: str) -> Outcome:
+        """Return the outcome of a case that cannot run, and is an error, as ``why`` says."""
+        judgement = Judgement(verdict=Verdict.ERROR, reason=f"{case.id}: {why}")
+        return self._without_job(case, judgement)
+
+    def _without_job(self, case: Case, judgement: Judgement) -> Outcome:
         return Outcome(
             case=case,
             judgement=judgement,
@@ -135,7 +145,7 @@ class Jobs:
 
     def pytest_command(self, planned: Planned) -> tuple[str, ...]:
         """Return the pytest command of this case, without the options of its output files."""
-        family = (f"--dlperf-family={len(self.planned)}",) if self.against else ()
+        family = (f"--dlperf-family={self.selected}",) if self.against else ()
         # The family first, so that an option of the user wins
         return (
             self.python,
@@ -203,8 +213,6 @@ class Jobs:
         target = self.target
         if isinstance(target, CaseError):
             raise target
-        if planned.misfit:
-            raise CaseError(f"{planned.case.id}: {planned.misfit}")
         if target is None or self.behind_prefix:
             return
         capabilities = [
@@ -276,8 +284,6 @@ class Planned:
 
     case: Case
     node_id: str
-    #: Why it cannot run although it was asked for.
-    misfit: str = ""
 
 
 def _nothing() -> None:

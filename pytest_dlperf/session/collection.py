@@ -90,7 +90,7 @@ def parametrize(metafunc: pytest.Metafunc, session: PerfSession) -> None:
     metafunc.parametrize(NAME, selected, indirect=True, ids=[s.case.id for s in selected])
 
 
-def take_parameters(item: pytest.Item) -> None:
+def take_parameters(item: pytest.Item, session: PerfSession) -> None:
     """Take what pytest's parametrize gives a perf item into its case: options, and its id.
 
     ``-k`` finds the item by its case's id as well. A fixture's own parameters are not taken:
@@ -114,7 +114,8 @@ def take_parameters(item: pytest.Item) -> None:
         axes=(*case.axes, *parameter_words(own, ids)),
     )
     error = selected.error
-    if not error and case.work is not None and any(map(is_number, own.values())):
+    trains = session.logs is None
+    if not error and trains and case.work is not None and any(map(is_number, own.values())):
         error = (
             f"work={case.work} is one number, and the test is parametrized with numbers, by which "
             "the work may differ; leave work out, and let build(job) call job.work(...)"
@@ -297,10 +298,11 @@ def remember(items: Sequence[pytest.Item], session: PerfSession) -> None:
         from pytest_dlperf.flow.scheduled import Planned
 
         session.jobs.planned = [
-            Planned(case=selected.case, node_id=item.nodeid, misfit=selected.error)
+            Planned(case=selected.case, node_id=item.nodeid)
             for item in items
-            if (selected := selected_of(item))
+            if (selected := selected_of(item)) and not selected.error
         ]
+        session.jobs.selected = len(session.selected)
 
 
 def _vanished(case: Case, session: PerfSession) -> bool:

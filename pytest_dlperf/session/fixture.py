@@ -27,7 +27,7 @@ class Dlperf:
 
     def __init__(self, selected: Selected, session: PerfSession, item: pytest.Item) -> None:
         self.case = selected.case
-        self._misfit = selected.error
+        self._selected = selected
         #: None until the case ran.
         self.outcome: Outcome | None = None
         self._session = session
@@ -44,7 +44,7 @@ class Dlperf:
             raise UsageError(f"{self.case.id}: dlperf.run() was called twice in one test")
         ending = self._session.ending
         try:
-            self.outcome = self._session.run(self.case, self._item, misfit=self._misfit)
+            self.outcome = self._session.run(self._selected, self._item)
         except (KeyboardInterrupt, pytest.exit.Exception):
             raise  # the end of the session, which reports what has no outcome
         except BaseException as error:

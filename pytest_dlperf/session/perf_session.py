@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_dlperf.cases.selection import Machine
+from pytest_dlperf.cases.selection import Machine, Selected
 from pytest_dlperf.core.arm import Reported
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Case
@@ -27,7 +27,7 @@ from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.flow.hosts import Hosts, machine_of
 from pytest_dlperf.flow.nodes import Nodes
-from pytest_dlperf.flow.pipeline import run_case
+from pytest_dlperf.flow.pipeline import refused_case, run_case
 from pytest_dlperf.flow.same_code import reported_here
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.unfinished import unfinished
@@ -238,19 +238,19 @@ class PerfSession:
         folder, self._folder_lock = folder_of(self._config, self.settings, self.folder_of_workers)
         return folder
 
-    def run(self, case: Case, item: pytest.Item, *, misfit: str = "") -> Outcome:
-        """Run ``case`` as the body of ``item``; return its outcome, failed or not.
+    def run(self, selected: Selected, item: pytest.Item) -> Outcome:
+        """Run a case as the body of ``item``; return its outcome, failed or not.
 
-        ``misfit`` says why it cannot run although it was asked for. A further attempt of the same
-        test has the verdict of the one before; after an error the case is measured again.
+        A further attempt of the same test has the verdict of the one before; after an error the
+        case is measured again.
         """
-        runs = self.bench.runs
+        case, runs = selected.case, self.bench.runs
         earlier = self.judged(case)
         if earlier is not None:
             return earlier
         if runs.outcome(case) is not None and runs.failure(case):
             runs.forget(case)
-        outcome = self._attempt(case, item, misfit)
+        outcome = self._attempt(selected, item)
         try:
             runs.keep(outcome)
         except OSError as error:
@@ -265,7 +265,8 @@ class PerfSession:
         outcome = self.bench.runs.outcome(case)
         return outcome if outcome is not None and is_judged(outcome) else None
 
-    def _attempt(self, case: Case, item: pytest.Item, misfit: str) -> Outcome:
+    def _attempt(self, selected: Selected, item: pytest.Item) -> Outcome:
+        case = selected.case
         so_far = Outcome(
             case=case,
             judgement=Judgement(verdict=Verdict.NOT_RUN, reason="it was not measured"),
@@ -277,7 +278,7 @@ class PerfSession:
             if taken is not None:
                 return self.written(taken)
             differs = self._differs(case) or self._go_on(case)
-            so_far = self.written(self._measured(case, item, misfit))
+            so_far = self.written(self._measured(selected, item))
             outcome = self.written(self._judged(so_far))
         except (pytest.exit.Exception, pytest.UsageError):  # of the session, and no case's
             raise
@@ -302,19 +303,20 @@ class PerfSession:
     def _secrets(self, case: Case) -> list[str]:
         return secrets_of(os.environ, [*case.command_line, *self.settings.place.prefix])
 
-    def _measured(self, case: Case, item: pytest.Item, misfit: str) -> Outcome:
-        bench = self._bench_of(case)
-        if self.jobs is not None:
+    def _measured(self, selected: Selected, item: pytest.Item) -> Outcome:
+        case, bench = selected.case, self._bench_of(selected.case)
+        if self.jobs is not None and selected.error:
+            outcome = self.jobs.refused(case, selected.error)
+        elif self.jobs is not None:
             outcome = self.jobs.outcome(case)
         else:
             self.rounds.forget_changed(case, bench, item)
-            misfit = misfit or bench.runs.failure(case)
+            refused = selected.error or bench.runs.failure(case)
             with self.watcher.watched(case):
-                outcome = run_case(
-                    case,
-                    bench,
-                    workload_folder=str(item.path.parent),
-                    misfit=misfit,
+                outcome = (
+                    refused_case(case, bench, refused)
+                    if refused
+                    else run_case(case, bench, workload_folder=str(item.path.parent))
                 )
         return self.checkout.on(replace(outcome, node_id=item.nodeid))
 

@@ -255,6 +255,20 @@ def test_a_gpu_that_vanished_is_an_error_also_beside_cpu_layouts(suite: Suite):
     result.stdout.fnmatch_lines(["*1n1g needs 1 GPUs*a device vanished; see dlperf doctor*"])
 
 
+def test_more_than_there_is_is_an_error_that_starts_nothing(suite: Suite):
+    log = suite.path / "launches"
+    suite.env(FAKE_LOG=log)
+    result, outcomes = suite.outcomes("--gpus=8", "--cpus=1", "--dlperf-against=PYTHONHASHSEED=1")
+    result.assert_outcomes(passed=1, failed=1)
+    asked = outcomes[ONE.replace("1n1c", "1n8g")]
+    assert asked["judgement"]["verdict"] == "error"
+    assert asked["judgement"]["reason"].endswith("or leave --gpus and --cpus out")
+    # What says where it was asked
+    assert asked["environment"]["machine_class"]
+    assert asked["against"]["name"] == "PYTHONHASHSEED=1"
+    assert "1n8g" not in log.read_text(encoding="utf-8")
+
+
 def test_a_test_that_swallows_the_failure_still_fails(suite: Suite):
     suite.env(FAKE_FAIL="*")
     suite.write(

@@ -72,3 +72,26 @@ def test_where_slurm_is_missing_every_case_is_an_error_that_says_so(suite: Suite
     assert verdicts == {ONE: "error"}
     [outcome] = suite.outcomes("--dlperf-scheduler=slurm", "--cpus=1")[1].values()
     assert "sbatch cannot be started" in outcome["judgement"]["reason"]
+
+
+def test_no_job_is_submitted_for_a_case_that_cannot_run(suite: Suite):
+    # Without Slurm, what is submitted is another error
+    suite.env(PATH=suite.path)
+    suite.write(
+        """
+        import pytest
+        @pytest.mark.parametrize("depth", [2, 3])
+        @pytest.mark.dlperf("w:build", layout="1n1c", batch_size_per_device=4, unit="tokens",
+                            work=4)
+        def test_net(dlperf, depth):
+            dlperf.run()
+        """
+    )
+    _, outcomes = suite.outcomes("--dlperf-scheduler=slurm")
+    assert len(outcomes) == 2
+    for case_id, outcome in outcomes.items():
+        assert outcome["judgement"]["verdict"] == "error"
+        assert outcome["judgement"]["reason"].startswith(f"{case_id}: work=4 is one number")
+    result = suite.run("--dlperf-scheduler=slurm", "--dlperf-dry-run")
+    assert result.stdout.str().count("# not here: work=4 is one number") == 2
+    assert "sbatch" not in result.stdout.str()

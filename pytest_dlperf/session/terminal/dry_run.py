@@ -15,6 +15,7 @@ from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.metric import COUNT
 from pytest_dlperf.core.place import hosts_of
+from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.scheduled import Jobs, Planned
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.launchers import launcher_name
@@ -229,14 +230,21 @@ def _runs_here(item: pytest.Item, case: Case, session: PerfSession) -> str:
         return f"as a job of {session.jobs.scheduling.name}"
     if case.misfit:
         return case.misfit
-    try:
-        session.bench.check(case)
-    except DlperfError as error:
-        return str(error).removeprefix(f"{case.id}: ").partition(";")[0]
+    if refused := _refused(case, session.bench):
+        return refused.partition(";")[0]
     if left_out := collection.left_out(item, case, session, session.machine):
         return left_out
     asks = place.foreign and case.framework != NO_FRAMEWORK
     return f"if {case.framework} is {place.words}" if asks else "yes"
+
+
+def _refused(case: Case, bench: Bench) -> str:
+    """Return why ``case`` cannot run here; empty if it can."""
+    try:
+        bench.check(case)
+    except DlperfError as error:
+        return str(error).removeprefix(f"{case.id}: ")
+    return ""
 
 
 def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
@@ -248,7 +256,13 @@ def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
 def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
     """Return the lines of ``--dlperf-dry-run``: command and environment of every case."""
     if session.jobs is not None:
-        return [*preview(session.jobs), "", "nothing was submitted"]
+        refused = [
+            selected for item in items if (selected := selected_of(item)) and selected.error
+        ]
+        lines = [
+            line for one in refused for line in ("", one.case.id, f"  # not here: {one.error}")
+        ]
+        return [*preview(session.jobs), *lines, "", "nothing was submitted"]
     lines = []
     against = session.settings.against
     if against is not None:
@@ -268,11 +282,8 @@ def _dry_run_case(selected: Selected, target: Target, session: PerfSession) -> l
     several = bool(hosts) and case.layout.nodes > 1
     target = replace(target, hosts=())  # the commands are shown, not the channels
     lines = []
-    if not several:
-        try:
-            bench.check(case, selected.error)
-        except DlperfError as error:
-            lines.append(f"  # not here: {str(error).removeprefix(f'{case.id}: ')}")
+    if not several and (refused := selected.error or _refused(case, bench)):
+        lines.append(f"  # not here: {refused}")
     try:
         plan = make_plan(case, target, bench.folder / case.id / "run1")
         chosen = hosts_of(case.layout, hosts) if several else ()
