@@ -19,6 +19,7 @@ from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.flow.later import with_later_sessions
 from pytest_dlperf.flow.pipeline import judge_again
 from pytest_dlperf.report import json_
+from pytest_dlperf.report.aligned import aligned
 from pytest_dlperf.report.terminal import later_sessions
 from pytest_dlperf.store.baseline import commands
 from pytest_dlperf.store.baseline.store import BaselineStore
@@ -77,7 +78,8 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json({"format": 1, "baselines": encode(rows)})
     else:
-        say(commands.render_list(rows))
+        table = aligned(commands.list_cells(rows), right=commands.NUMBER_COLUMNS)
+        say("\n".join(table) if rows else "no baselines are stored")
     return 0
 
 
@@ -132,8 +134,8 @@ def _prune(arguments: argparse.Namespace) -> int:
         raise UsageError(f"nothing was removed: {error}") from error
     entries = list(store.all())
     gone = {entry.baseline.case_id for entry in without_case(entries, declared)}
-    known = {entry.baseline.case_id for entry in entries} - gone
-    removed = commands.prune(store, known, dry_run=arguments.dry_run)
+    kept = {entry.baseline.case_id for entry in entries} - gone
+    removed = commands.prune(store, kept, dry_run=arguments.dry_run)
     if arguments.json:
         say_json({"format": 1, "removed": [str(path) for path in removed]})
         return 0

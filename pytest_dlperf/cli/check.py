@@ -19,6 +19,7 @@ from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.report import figures
+from pytest_dlperf.report.aligned import aligned
 from pytest_dlperf.report.schemas import FORMAT
 from pytest_dlperf.store.baseline.store import BaselineStore, StoredBaseline
 
@@ -122,15 +123,8 @@ def render_checked(checked: Checked) -> str:
 
 
 def _table(cases: Sequence[CheckedCase]) -> list[str]:
-    rows = [_HEADINGS, *(row for case in cases for row in _rows(case))]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
-    return [
-        "  ".join(
-            cell.ljust(width) if heading in _LEFT else cell.rjust(width)
-            for heading, cell, width in zip(_HEADINGS, row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+    numbers = {i for i, heading in enumerate(_HEADINGS) if heading not in _LEFT}
+    return aligned([_HEADINGS, *(row for case in cases for row in _rows(case))], right=numbers)
 
 
 def _rows(case: CheckedCase) -> Iterator[tuple[str, ...]]:

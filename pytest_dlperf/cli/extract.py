@@ -21,6 +21,7 @@ from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place
 from pytest_dlperf.report import figures
+from pytest_dlperf.report.aligned import aligned
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -192,10 +193,7 @@ def _table(results: Sequence[LogResult], summary: Summary | None) -> str:
                 f"{result.unit}/s" if result.unit else "",
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    lines = [
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    lines = aligned(rows)
     for result in results:
         lines += [
             f"{result.path}: {problem.code}: {problems.with_remedy(problem)}"

@@ -23,6 +23,7 @@ from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule
 from pytest_dlperf.judge.stats.node_effects import Observation, node_effects
 from pytest_dlperf.report import figures, json_
+from pytest_dlperf.report.aligned import aligned
 from pytest_dlperf.report.schemas import FORMAT
 from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.stored_session import session_of
@@ -46,12 +47,8 @@ def render(found: NodeEffects) -> str:
 
 
 def _table(nodes: Sequence[NodeEffect]) -> list[str]:
-    rows = [_HEADINGS, *(_row(one) for one in nodes)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-        for row in rows
-    ]
+    rows = [_HEADINGS, *map(_row, nodes)]
+    return aligned(rows, right=range(1, len(_HEADINGS)))
 
 
 def _row(one: NodeEffect) -> tuple[str, ...]:
@@ -74,20 +71,20 @@ def _p(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _sentences(found: NodeEffects) -> Iterator[str]:
-    if found.without_node:
-        yield f"{figures.counted(found.without_node, 'session')} without a node: left out"
+def _sentences(effects: NodeEffects) -> Iterator[str]:
+    if effects.without_node:
+        yield f"{figures.counted(effects.without_node, 'session')} without a node: left out"
     groups: dict[int, list[NodeEffect]] = {}
-    for one in found.nodes:
-        groups.setdefault(one.group, []).append(one)
-    for one in found.slow:
-        p = _p(one.p_corrected)
+    for node in effects.nodes:
+        groups.setdefault(node.group, []).append(node)
+    for node in effects.slow:
+        p = _p(node.p_corrected)
         yield (
-            f"{one.node} is {figures.percent(-(one.change or 0.0), sign=False)} slower than the "
-            f"others over {figures.counted(one.cases, 'case')} "
-            f"(p {p if p[0] == '<' else f'= {p}'}){_doubt(one)}"
+            f"{node.node} is {figures.percent(-(node.change or 0.0), sign=False)} slower than the "
+            f"others over {figures.counted(node.cases, 'case')} "
+            f"(p {p if p[0] == '<' else f'= {p}'}){_doubt(node)}"
         )
-    if not found.slow and any(one.effect is not None for one in found.nodes):
+    if not effects.slow and any(node.effect is not None for node in effects.nodes):
         yield "no node is slower than the others for certain"
     for members in groups.values():
         if len(members) > 1 and members[0].effect is None:
@@ -98,10 +95,11 @@ def _sentences(found: NodeEffects) -> Iterator[str]:
     if len(groups) > 1:
         apart = " | ".join(_names(members) for members in groups.values())
         yield f"cannot be compared, for they have no case in common: {apart}"
-    if len(found.nodes) < 2:
+    if len(effects.nodes) < 2:
         yield (
-            f"all sessions ran on {found.nodes[0].node}: there is no other node to compare it with"
-            if found.nodes
+            f"all sessions ran on {effects.nodes[0].node}: there is no other node to compare it "
+            "with"
+            if effects.nodes
             else "no session recorded its node"
         )
 
@@ -167,7 +165,7 @@ def compare_nodes(
     A session that is stored and in a results file as well counts once.
     """
     measured: dict[tuple[str, str, tuple[float, ...]], tuple[str, Session]] = {}
-    for case, session in (*_stored(baselines), *_of_results(outcomes)):
+    for case, session in (*_stored(baselines), *_sessions_of_results(outcomes)):
         measured.setdefault((case, session.time, session.runs), (case, session))
     observed = [
         Observation(
@@ -195,7 +193,7 @@ def _stored(baselines: Iterable[Baseline]) -> Iterator[tuple[str, Session]]:
             yield from ((old, session) for session in level.sessions)
 
 
-def _of_results(outcomes: Iterable[Outcome]) -> Iterator[tuple[str, Session]]:
+def _sessions_of_results(outcomes: Iterable[Outcome]) -> Iterator[tuple[str, Session]]:
     for outcome in outcomes:
         measurement, environment = outcome.measurement, outcome.environment
         if measurement is None or not measurement.runs or measurement.inject:

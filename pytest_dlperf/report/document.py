@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_dlperf.report.aligned import aligned
 from pytest_dlperf.report.printable import columns, one_line, padded
 
 
@@ -64,12 +64,7 @@ def _facts(block: Facts) -> list[str]:
 
 def _rows(grid: Grid) -> list[str]:
     rows = [grid.headings, *([_mark(mark) for mark in row] for row in grid.rows)]
-    widths = [max(columns(row[i]) for row in rows) for i in range(len(grid.headings))]
-    return [_line(row, widths) for row in rows]
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(padded(c, w, right=True) for c, w in zip(row, widths, strict=True))
+    return aligned(rows, right=range(len(grid.headings)))
 
 
 def _mark(mark: Mark) -> str:

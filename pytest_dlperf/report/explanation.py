@@ -7,7 +7,8 @@ from typing import Final
 
 from pytest_dlperf.core.outcome import Explanation, OperatorChange, Outcome, PartChange
 from pytest_dlperf.report import figures
-from pytest_dlperf.report.printable import columns, one_line, padded
+from pytest_dlperf.report.aligned import aligned
+from pytest_dlperf.report.printable import one_line
 
 #: Of the first column the heading is that of the rows: ``part`` or ``operator``.
 _FIGURES: Final = ("before ms", "after ms", "difference ms", "share")
@@ -132,16 +133,8 @@ def terminal_lines(outcomes: Sequence[Outcome], *, verbose: bool) -> list[str]:
 
 
 def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
-    shown = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(columns(row[i]) for row in shown) for i in range(len(shown[0]))]
-    return [
-        "  "
-        + _GAP.join(
-            padded(cell, width, right=index > 0)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in shown
-    ]
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    return [f"  {line}" for line in aligned(cells, right=range(1, len(cells[0])))]
 
 
 def _star(change: PartChange | OperatorChange) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from pytest_dlperf.core.findings import (
@@ -19,7 +19,8 @@ from pytest_dlperf.core.findings import (
 )
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.report import figures
-from pytest_dlperf.report.printable import columns, one_line, padded, printable
+from pytest_dlperf.report.aligned import aligned
+from pytest_dlperf.report.printable import one_line, printable
 
 _CASES: Final = ("case", "machine class", "node", "outcomes", "first", "last")
 _POINTS: Final = ("time", "commit", "rate", "change", "memory", "verdict", "remarks")
@@ -84,7 +85,7 @@ def _parts_of(outcomes: Sequence[Explained]) -> list[str]:
         rows.append((part, *cells, f"{grew[part]:+.2f}"))
     steps = (f"{sum(values.values()):.2f}" for _, values in columns_ms)
     rows.append(("step", *steps, f"{sum(grew.values()):+.2f}"))
-    return [f"  {line}" for line in _table(rows, numbers=set(range(1, len(rows[0]))))]
+    return [f"  {line}" for line in _table(rows, numbers=range(1, len(rows[0])))]
 
 
 def render_changes(found: HistoryFound) -> str:
@@ -201,16 +202,8 @@ def _case(case: StoredCase) -> tuple[str, ...]:
     return (case.case_id, *place, str(case.outcomes), case.first, case.last)
 
 
-def _table(rows: Sequence[Sequence[str]], *, numbers: set[int]) -> list[str]:
-    shown = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(columns(row[i]) for row in shown) for i in range(len(shown[0]))]
-    return [
-        "  ".join(
-            padded(cell, width, right=i in numbers)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in shown
-    ]
+def _table(rows: Sequence[Sequence[str]], *, numbers: Collection[int]) -> list[str]:
+    return aligned([[one_line(cell) for cell in row] for row in rows], right=numbers)
 
 
 def _text(lines: Iterable[str]) -> str:

@@ -25,6 +25,7 @@ from pytest_dlperf.launch.remote.sent_to_hosts import tuning_names
 from pytest_dlperf.launch.schedulers.kubernetes import PodRequest, manifest, yaml_text
 from pytest_dlperf.launch.schedulers.slurm_job import sbatch_command, script_text
 from pytest_dlperf.report import figures, json_
+from pytest_dlperf.report.aligned import aligned
 from pytest_dlperf.session import collection
 from pytest_dlperf.session.collection import selected_of
 from pytest_dlperf.session.exits import write_line
@@ -86,12 +87,7 @@ def to_json(rows: Sequence[ListRow]) -> dict[str, Any]:
 
 def render(rows: Sequence[ListRow]) -> list[str]:
     """Return the lines of a table; the last column is the reason why a case does not run."""
-    cells = [_HEADINGS, *(_cells(row) for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADINGS) - 1)]
-    return [
-        "  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
-        for row in cells
-    ]
+    return aligned([_HEADINGS, *map(_cells, rows)])
 
 
 def _cells(row: ListRow) -> tuple[str, ...]:

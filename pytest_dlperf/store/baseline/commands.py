@@ -19,14 +19,15 @@ from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.baseline.update import Change
 
 __all__ = [
+    "NUMBER_COLUMNS",
     "BaselineRow",
     "Change",
     "accept",
     "changes_to_json",
+    "list_cells",
     "list_rows",
     "prune",
     "published_text",
-    "render_list",
     "render_show",
     "show",
     "state_text",
@@ -42,7 +43,8 @@ _HEADINGS: Final = (
     "time to train",
     "source",
 )
-_RIGHT_ALIGNED: Final = frozenset({"throughput", "accuracy", "time to train"})
+#: Of the cells of ``list_cells``.
+NUMBER_COLUMNS: Final = tuple(map(_HEADINGS.index, ("throughput", "accuracy", "time to train")))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,13 +99,9 @@ def _number(facts: Mapping[str, str | float], name: str) -> float | None:
     return None if isinstance(value, str) else value
 
 
-def render_list(rows: Sequence[BaselineRow]) -> str:
-    """Return ``rows`` as a table."""
-    if not rows:
-        return "no baselines are stored"
-    cells = [_HEADINGS, *(_cells(row) for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(_HEADINGS))]
-    return "\n".join(_line(row, widths) for row in cells)
+def list_cells(rows: Sequence[BaselineRow]) -> list[tuple[str, ...]]:
+    """Return the cells of a table, its headings first."""
+    return [_HEADINGS, *map(_cells, rows)]
 
 
 def _cells(row: BaselineRow) -> tuple[str, ...]:
@@ -128,14 +126,6 @@ def _two_decimals(value: float) -> str:
     """Return an accuracy with two decimals at least, as the reports print it: ``71.00``."""
     text = describe.exact(value)
     return f"{value:.2f}" if len(text.partition(".")[2]) < 2 else text
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = (
-        cell.rjust(width) if heading in _RIGHT_ALIGNED else cell.ljust(width)
-        for cell, width, heading in zip(row, widths, _HEADINGS, strict=True)
-    )
-    return "  ".join(cells).rstrip()
 
 
 def show(store: BaselineStore, pattern: str) -> dict[str, Any]:
