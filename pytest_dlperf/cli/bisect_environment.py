@@ -75,17 +75,17 @@ def bisect(arguments: argparse.Namespace) -> int:
         folder=arguments.workdir.absolute() / NAME,
     )
     try:
-        found = search(groups, search_of.is_slower)
+        slower = search(groups, search_of.is_slower)
     except _EndedError as error:
         _print_to_stderr(str(error))
         return 1
     finally:
         search_of.remove_environments()
-    if not found.groups:
+    if not slower.groups:
         say(f"the packages of {arguments.b} are not slower than those of {arguments.a}")
         return 1
-    together = "only together: " if found.is_together else ""
-    say(f"slower: {together}{_words(found.groups, before, now)}")
+    together = "only together: " if slower.is_together else ""
+    say(f"slower: {together}{_words(slower.groups, before, now)}")
     return 0
 
 
@@ -134,8 +134,8 @@ class _Search:
     def is_slower(self, groups: Sequence[Group]) -> bool:
         """Return whether A with these packages of B is slower than A; raise ``_EndedError``."""
         names = sorted(name for group in groups for name in group)
-        known = self._answers()
-        for answer in known:
+        answers = self._answers()
+        for answer in answers:
             if answer["packages"] == names:
                 _print_to_stderr(f"{', '.join(names)}: known: {_slower(answer['slower'])}")
                 return bool(answer["slower"])
@@ -146,7 +146,7 @@ class _Search:
         began_s = time.monotonic()
         answer = {"packages": names, "slower": self._compare(names)}
         self.longest_s = max(self.longest_s, time.monotonic() - began_s)
-        self._keep([*known, answer])
+        self._keep([*answers, answer])
         self.compared += 1
         _print_to_stderr(
             f"comparison {self.compared}: {', '.join(names)}: {_slower(answer['slower'])}"

@@ -185,10 +185,14 @@ def case_of_suite(arguments: argparse.Namespace, bench: Bench, here: Path) -> Ca
     """Return the case of the suite in ``here`` that the options name; raise ``UsageError``."""
     suite = arguments.suite
     if not (here / "perf_tests" / suite / "cases.py").is_file():
-        known = sorted(path.parent.name for path in here.glob("perf_tests/*/cases.py"))
+        suites = sorted(path.parent.name for path in here.glob("perf_tests/*/cases.py"))
         raise UsageError(
             f"--suite={suite}: there is no perf_tests/{suite}/cases.py here; "
-            + (f"known are {', '.join(known)}" if known else "type it in a checkout that has some")
+            + (
+                f"known are {', '.join(suites)}"
+                if suites
+                else "type it in a checkout that has some"
+            )
         )
     sys.path.insert(0, str(here))
     declared: Sequence[Case] = importlib.import_module(f"perf_tests.{suite}.cases").CASES
@@ -198,17 +202,17 @@ def case_of_suite(arguments: argparse.Namespace, bench: Bench, here: Path) -> Ca
         size=arguments.size,
         frameworks=(arguments.framework,),
     )
-    found = [
+    cases = [
         selected.case
         for selected in select(declared, request, bench.hosts.machine)
         if not selected.left_out and selected.case.precision == arguments.precision
     ]
-    if not found:
+    if not cases:
         raise UsageError(
             f"--suite={suite}: no case of {arguments.framework} in {arguments.precision} runs on "
             "these devices; look at pytest perf_tests --dlperf-list"
         )
-    smallest = min(found, key=lambda case: case.world_size)
+    smallest = min(cases, key=lambda case: case.world_size)
     return replace(smallest, protocol=_protocol(arguments, smallest.protocol))
 
 

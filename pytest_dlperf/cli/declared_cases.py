@@ -68,10 +68,12 @@ def marker_of(case_id: str, declared: Mapping[str, Declared]) -> Declared:
     if case_id in declared:
         return declared[case_id]
     name = _without_layout(case_id)
-    found = {one for other, one in declared.items() if _without_layout(other) == name}
-    if len(found) != 1:
+    markers = {
+        marker for other_id, marker in declared.items() if _without_layout(other_id) == name
+    }
+    if len(markers) != 1:
         raise LookupError(case_id)
-    return found.pop()
+    return markers.pop()
 
 
 def without_case(

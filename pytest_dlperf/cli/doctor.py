@@ -20,7 +20,7 @@ from pytest_dlperf.cases.possible import (
 from pytest_dlperf.cli.advice import in_words_of
 from pytest_dlperf.cli.parser import add_json
 from pytest_dlperf.cli.stdout import say, say_json
-from pytest_dlperf.cli.versions import Versions, installed_versions, words
+from pytest_dlperf.cli.versions import Versions, installed_versions, versions_in_words
 from pytest_dlperf.core import runtime_folder
 from pytest_dlperf.core.case import GPU_PRECISIONS
 from pytest_dlperf.core.codec import encode
@@ -123,7 +123,7 @@ def examine_hosts(text: str, *, ssh: str | None, python: str) -> OnHosts:
     hosts = named_hosts(text, Path())
     transport = transport_of(ssh=ssh, python=python, slurm_job="")
     folder = Path(tempfile.mkdtemp(prefix="dlperf-doctor-"))
-    found: dict[str, Asked] = {}
+    answers: dict[str, Asked] = {}
     problems: list[str] = []
     try:
         package = folder / "package"
@@ -135,35 +135,37 @@ def examine_hosts(text: str, *, ssh: str | None, python: str) -> OnHosts:
                     "doctor",
                     package_folder=package,
                 ):
-                    found |= ask_nodes([host], transport, package_folder=package)
+                    answers |= ask_nodes([host], transport, package_folder=package)
             except CaseError as error:
                 problems.append(str(error))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return {
         "hosts": {
-            name: {**encode(one.report), "clock_ahead_s": one.clock_ahead_s}
-            for name, one in found.items()
+            name: {**encode(answer.report), "clock_ahead_s": answer.clock_ahead_s}
+            for name, answer in answers.items()
         },
-        "hosts_problems": [*problems, *_disagreements(hosts, found)],
+        "hosts_problems": [*problems, *_disagreements(hosts, answers)],
     }
 
 
-def _disagreements(hosts: tuple[Host, ...], found: dict[str, Asked]) -> list[str]:
-    reached = [host for host in hosts if host.name in found]
+def _disagreements(hosts: tuple[Host, ...], answers: dict[str, Asked]) -> list[str]:
+    reached = [host for host in hosts if host.name in answers]
     if not reached:
         return []
     first = reached[0]
-    words = []
+    sentences = []
     for host in reached:
-        report = found[host.name].report
+        report = answers[host.name].report
         kind = "gpu" if report.devices.gpus else "cpu"
-        words += [
-            unlike(first.name, found[first.name].report, host.name, report),
+        sentences += [
+            unlike(first.name, answers[first.name].report, host.name, report),
             too_small(host, report.devices, kind, host.devices),
         ]
-    words.append(clocks_apart({name: one.clock_ahead_s for name, one in found.items()}))
-    return [one for one in words if one]
+    sentences.append(
+        clocks_apart({name: answer.clock_ahead_s for name, answer in answers.items()})
+    )
+    return [sentence for sentence in sentences if sentence]
 
 
 def _lines_of_hosts(found: OnHosts) -> list[str]:
@@ -316,28 +318,28 @@ def _unwatched(gpus: int) -> list[str]:
     return [f"GPUs are not watched while ranks run (other processes, clocks, throttling): {found}"]
 
 
-def render(found: Examined, on_hosts: OnHosts | None = None) -> str:
+def render(examined: Examined, on_hosts: OnHosts | None = None) -> str:
     """Return the text of what was found here, and on hosts that were asked for."""
-    cores, classes = found["cores"], found["machine_class"]
-    gpus = ", ".join(found["gpus"]) or "none"
+    cores, classes = examined["cores"], examined["machine_class"]
+    gpus = ", ".join(examined["gpus"]) or "none"
     lines = [
-        f"versions        {words(found['versions'])}",
+        f"versions        {versions_in_words(examined['versions'])}",
         f"machine class   {classes['cpu']} (CPU cases)",
         f"                {classes['gpu'] or 'no GPU'} (GPU cases)",
         f"cores           {cores['host']} on the host, {cores['visible']} usable here",
-        f"GPUs            {gpus}; {found['visible_gpus']} usable here",
-        f"shared memory   {_size(found['shared_memory_bytes'])}",
-        f"locked memory   {_locked(found['locked_memory'])}",
+        f"GPUs            {gpus}; {examined['visible_gpus']} usable here",
+        f"shared memory   {_size(examined['shared_memory_bytes'])}",
+        f"locked memory   {_locked(examined['locked_memory'])}",
     ]
-    for name, version in found["frameworks"].items():
+    for name, version in examined["frameworks"].items():
         lines.append(f"framework       {name} {version or 'is not installed'}")
-    for name, path in found["programs"].items():
+    for name, path in examined["programs"].items():
         lines.append(f"program         {name}: {path or f'none (needed for {_PROGRAMS[name]})'}")
-    lines.append(f"locks           in {found['runtime_folder']}")
-    lines.append(f"host lease      {found['lease_holder'] or 'free'}")
+    lines.append(f"locks           in {examined['runtime_folder']}")
+    lines.append(f"host lease      {examined['lease_holder'] or 'free'}")
     lines += [] if on_hosts is None else _lines_of_hosts(on_hosts)
-    lines += [f"missing         {line}" for line in found["missing"]]
-    lines += [f"PROBLEM         {line}" for line in found["problems"]]
+    lines += [f"missing         {line}" for line in examined["missing"]]
+    lines += [f"PROBLEM         {line}" for line in examined["problems"]]
     return "\n".join(lines)
 
 

@@ -39,10 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    words = [*selection(arguments.case), *arguments.words, "--dlperf-explain=always"]
+    pytest_words = [*selection(arguments.case), *arguments.words, "--dlperf-explain=always"]
     if arguments.against:
-        words.append(f"--dlperf-against={arguments.against}")
-    session = run_session(words, where=Path.cwd(), on_stderr=arguments.json)
+        pytest_words.append(f"--dlperf-against={arguments.against}")
+    session = run_session(pytest_words, where=Path.cwd(), on_stderr=arguments.json)
     if session.exit_code == _NOTHING or not session.outcomes:
         raise UsageError(
             f"no case {arguments.case} was measured (see above); pytest --dlperf-list names the "
@@ -50,10 +50,10 @@ def _explain(arguments: argparse.Namespace) -> int:
         )
     if arguments.json:
         say_json(results_to_json(list(session.outcomes)))
-    unexplained = [one for one in session.outcomes if not _is_explained(one)]
-    for one in unexplained:
-        say_error(f"dlperf explain: {one.case.id}: {_why_not(one)}")
-    failed = any(one.judgement.verdict in BAD for one in session.outcomes)
+    unexplained = [outcome for outcome in session.outcomes if not _is_explained(outcome)]
+    for outcome in unexplained:
+        say_error(f"dlperf explain: {outcome.case.id}: {_why_not(outcome)}")
+    failed = any(outcome.judgement.verdict in BAD for outcome in session.outcomes)
     return 1 if unexplained or failed or session.exit_code else 0
 
 

@@ -75,11 +75,11 @@ def check_baselines(
     judged: list[_Judged] = []
     cases: list[CheckedCase] = []
     for baseline in measured:
-        of_case = rules[baseline.case_id, baseline.machine_class]
-        found = list(_judged(baseline, of_case, is_own_rule=is_own_rule))
-        judged += found
-        if found:
-            cases.append(_case(baseline, found, of_case))
+        case_rule = rules[baseline.case_id, baseline.machine_class]
+        checked = list(_judged(baseline, case_rule, is_own_rule=is_own_rule))
+        judged += checked
+        if checked:
+            cases.append(_case(baseline, checked, case_rule))
     sessions = _suite_sessions(judged)
     suites = observed_rate(sum(sessions.values()), len(sessions))
     return Checked(
@@ -87,8 +87,8 @@ def check_baselines(
         baselines=len(measured),
         too_few_sessions=len(measured) - len(cases),
         comparisons=observed_rate(
-            sum(len(alarms_in(one.metrics)) for one in judged),
-            sum(len(one.metrics) for one in judged),
+            sum(len(alarms_in(session.metrics)) for session in judged),
+            sum(len(session.metrics) for session in judged),
         ),
         suite_sessions=suites,
         above_alpha=suites.interval is not None and suites.interval[0] > rule.alpha,
@@ -98,7 +98,7 @@ def check_baselines(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _OfCase:
+class _CaseRule:
     """The rule of one case, and where its tolerance comes from."""
 
     rule: Rule
@@ -117,12 +117,12 @@ class _OfCase:
         )
 
 
-def _of_case(baseline: Baseline, rule: Rule, declared: Mapping[str, Declared]) -> _OfCase:
+def _rule_of_case(baseline: Baseline, rule: Rule, declared: Mapping[str, Declared]) -> _CaseRule:
     """Return the rule with the tolerance that somebody set, as ``judge.verdict`` takes it."""
     try:
         marker, is_known = marker_of(baseline.case_id, declared), True
     except LookupError:
-        stored = sorted({name for one in baseline.level for name in one.metrics})
+        stored = sorted({name for session in baseline.level for name in session.metrics})
         marker = Declared(gates=tuple(Gate(name=name) for name in stored if name in METRICS))
         is_known = False
     given = {
@@ -132,7 +132,7 @@ def _of_case(baseline: Baseline, rule: Rule, declared: Mapping[str, Declared]) -
         "default": TOLERANCE,
     }
     source = next(name for name, value in given.items() if value is not None)
-    return _OfCase(
+    return _CaseRule(
         rule=replace(rule, tolerance=given[source]),
         tolerance_from=source,
         is_marker_known=is_known,
@@ -145,81 +145,85 @@ def _rules(
     rule: Rule,
     family: int | None,
     declared: Mapping[str, Declared],
-) -> Mapping[tuple[str, str], _OfCase]:
+) -> Mapping[tuple[str, str], _CaseRule]:
     """Return the rule of each baseline, as a session of pytest would have it."""
     by_class: defaultdict[str, list[Baseline]] = defaultdict(list)
     for baseline in baselines:
         by_class[baseline.machine_class].append(baseline)
-    found = {}
+    rules = {}
     for machine_class, members in by_class.items():
         of_class = replace(rule, family=family or family_size(members))
-        for one in members:
-            found[one.case_id, machine_class] = _of_case(one, of_class, declared)
-    return found
+        for baseline in members:
+            rules[baseline.case_id, machine_class] = _rule_of_case(baseline, of_class, declared)
+    return rules
 
 
-def _judged(baseline: Baseline, of_case: _OfCase, *, is_own_rule: bool) -> Iterable[_Judged]:
+def _judged(baseline: Baseline, case_rule: _CaseRule, *, is_own_rule: bool) -> Iterable[_Judged]:
     """Yield the sessions of the levels that have enough of them, and those set aside."""
-    gated, rule = of_case.metrics(baseline), of_case.rule
+    gated, rule = case_rule.metrics(baseline), case_rule.rule
     for sessions in (*(level.sessions for level in baseline.history), baseline.sessions):
         level = level_of(sessions)
         if len(level) >= FEWEST:
-            for session, found in zip(level, leave_one_out(level, gated, rule), strict=True):
-                yield _Judged(baseline=baseline, session=session, metrics=found)
+            for session, metrics in zip(level, leave_one_out(level, gated, rule), strict=True):
+                yield _Judged(baseline=baseline, session=session, metrics=metrics)
         for session in sessions:
             if not session.is_set_aside or session.reason == OBSERVED_KNOWN:
                 continue
-            found = against_level(session, level, gated, rule)
+            metrics = against_level(session, level, gated, rule)
             called = is_own_rule and session.reason == OBSERVED_REGRESSED
-            if only_then := called and not alarms_in(found):
-                slower = replace(found["throughput"], verdict=Verdict.REGRESSED)
-                found = {**found, "throughput": slower}
-            yield _Judged(baseline=baseline, session=session, metrics=found, only_then=only_then)
+            if only_then := called and not alarms_in(metrics):
+                slower = replace(metrics["throughput"], verdict=Verdict.REGRESSED)
+                metrics = {**metrics, "throughput": slower}
+            yield _Judged(baseline=baseline, session=session, metrics=metrics, only_then=only_then)
 
 
 def _suite_sessions(judged: Sequence[_Judged]) -> Mapping[int, bool]:
     """Return whether each session of the suite, in which anything was judged, had an alarm."""
-    found: dict[int, bool] = {}
-    numbers = suite_sessions([one.stamp for one in judged])
-    for number, one in zip(numbers, judged, strict=True):
-        if one.metrics:
-            found[number] = found.get(number, False) or bool(alarms_in(one.metrics))
-    return found
+    alarms: dict[int, bool] = {}
+    numbers = suite_sessions([session.stamp for session in judged])
+    for number, session in zip(numbers, judged, strict=True):
+        if session.metrics:
+            alarms[number] = alarms.get(number, False) or bool(alarms_in(session.metrics))
+    return alarms
 
 
-def _tolerance_from(gated: Gated, of_case: _OfCase) -> str:
+def _tolerance_from(gated: Gated, case_rule: _CaseRule) -> str:
     if gated.decides:
-        return of_case.tolerance_from
-    given = {gate.name for gate in of_case.gates if gate.tolerance is not None or gate.is_count}
+        return case_rule.tolerance_from
+    given = {gate.name for gate in case_rule.gates if gate.tolerance is not None or gate.is_count}
     return "marker" if gated.name in given else "default"
 
 
-def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> CheckedCase:
-    rule = of_case.rule
+def _case(baseline: Baseline, judged: Sequence[_Judged], case_rule: _CaseRule) -> CheckedCase:
+    rule = case_rule.rule
     checked = {}
-    for gated in of_case.metrics(baseline):
-        found = [(one, one.metrics[gated.name]) for one in judged if gated.name in one.metrics]
+    for gated in case_rule.metrics(baseline):
+        compared = [
+            (session, session.metrics[gated.name])
+            for session in judged
+            if gated.name in session.metrics
+        ]
         values = of_level(baseline.level, gated)
-        if not found or values is None:
+        if not compared or values is None:
             continue
-        seen = [one.sees for _, one in found if one.sees is not None]
+        visible = [metric.sees for _, metric in compared if metric.sees is not None]
         checked[gated.name] = CheckedMetric(
-            judged=len(found),
-            certified=sum(one.verdict in GOOD for _, one in found),
+            judged=len(compared),
+            certified=sum(metric.verdict in GOOD for _, metric in compared),
             alarms=tuple(
                 Alarm(
-                    time=one.session.time,
-                    commit=one.session.commit,
-                    node=one.session.node,
-                    change=compared.change or 0.0,
-                    only_then=one.only_then,
+                    time=session.session.time,
+                    commit=session.session.commit,
+                    node=session.session.node,
+                    change=metric.change or 0.0,
+                    only_then=session.only_then,
                 )
-                for one, compared in found
-                if gated.name in alarms_in(one.metrics)
+                for session, metric in compared
+                if gated.name in alarms_in(session.metrics)
             ),
-            sees=statistics.median(seen) if seen else None,
+            sees=statistics.median(visible) if visible else None,
             tolerance=gated.tolerance_by(rule),
-            tolerance_from=_tolerance_from(gated, of_case),
+            tolerance_from=_tolerance_from(gated, case_rule),
             can_be_certified=can_be_certified(values, gated, rule),
         )
     return CheckedCase(
@@ -228,6 +232,6 @@ def _case(baseline: Baseline, judged: Sequence[_Judged], of_case: _OfCase) -> Ch
         machine_class=baseline.machine_class,
         sessions=len(baseline.sessions) + sum(len(level.sessions) for level in baseline.history),
         family=rule.family,
-        is_marker_known=of_case.is_marker_known,
+        is_marker_known=case_rule.is_marker_known,
         metrics=checked,
     )

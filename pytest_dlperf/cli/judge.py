@@ -68,18 +68,18 @@ def _judge(arguments: argparse.Namespace) -> int:
     options = extract_command.parse_options(arguments)
     before = read_side(arguments.base, options)
     pairs, alone = pairs_of(before, read_sides(arguments.current, options))
-    found = {
+    judgements = {
         key: _worded(_verdict(*pair, rule, arguments), arguments) for key, pair in pairs.items()
     }
     if arguments.json:
-        say_json(judged_to_json(pairs, found, alone=alone))
+        say_json(judged_to_json(pairs, judgements, alone=alone))
     else:
-        for key, one in found.items():
-            say(f"{key}: {_mark(one)}\n  {one.reason}")
+        for key, judgement in judgements.items():
+            say(f"{key}: {_mark(judgement)}\n  {judgement.reason}")
             for side, problem in problems_of(*pairs[key]):
                 say(f"  {side}: {problem.code}: {with_remedy(problem)}")
     failing = set(Verdict) - GOOD if arguments.strict else BAD
-    return 1 if any(one.verdict in failing for one in found.values()) else 0
+    return 1 if any(judgement.verdict in failing for judgement in judgements.values()) else 0
 
 
 def _rule(arguments: argparse.Namespace) -> Rule:
@@ -125,7 +125,7 @@ def _mark(judgement: Judgement) -> str:
 
 def judged_to_json(
     pairs: Mapping[str, tuple[Training | None, Training | None]],
-    found: Mapping[str, Judgement],
+    judgements: Mapping[str, Judgement],
     *,
     alone: bool,
 ) -> dict[str, Any]:
@@ -135,15 +135,17 @@ def judged_to_json(
     verdicts. Several trainings that logs name, which are not cases: a list of judgements.
     """
     if alone:
-        [key] = found
-        return {"format": FORMAT, **_judgement(key, found[key], pairs[key])}
-    outcomes = [_outcome(found[key], *pairs[key]) for key in found]
-    known = [outcome for outcome in outcomes if outcome is not None]
-    if len(known) == len(outcomes):
-        return results_to_json(known)
+        [key] = judgements
+        return {"format": FORMAT, **_judgement(key, judgements[key], pairs[key])}
+    outcomes = [_outcome(judgements[key], *pairs[key]) for key in judgements]
+    of_cases = [outcome for outcome in outcomes if outcome is not None]
+    if len(of_cases) == len(outcomes):
+        return results_to_json(of_cases)
     return {
         "format": FORMAT,
-        "trainings": [_judgement(key, one, pairs[key]) for key, one in found.items()],
+        "trainings": [
+            _judgement(key, judgement, pairs[key]) for key, judgement in judgements.items()
+        ],
     }
 
 

@@ -47,15 +47,15 @@ def root_of(folder: Path, *, run_in: Path) -> PytestRoot:
     Raises ``UsageError`` for an ini file that cannot be read.
     """
     above = (folder, *folder.parents)
-    for one in above:
+    for parent in above:
         for name in _NAMES:
-            path = one / name
+            path = parent / name
             if path.is_file() and (values := _configuration(path)) is not None:
-                return PytestRoot(folder=one, values=values)
+                return PytestRoot(folder=parent, values=values)
     for name in ("pyproject.toml", "setup.py"):
-        for one in above:
-            if (one / name).is_file():
-                return PytestRoot(folder=one)
+        for parent in above:
+            if (parent / name).is_file():
+                return PytestRoot(folder=parent)
     return PytestRoot(folder=run_in if folder.is_relative_to(run_in) else folder)
 
 

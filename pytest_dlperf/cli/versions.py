@@ -36,10 +36,11 @@ def _version_of(distribution: str) -> str | None:
         return None
 
 
-def words(found: Versions) -> str:
+def versions_in_words(versions: Versions) -> str:
     """Return the versions for people."""
-    ours, pytest = found["pytest_dlperf"] or "(not installed)", found["pytest"] or "(none)"
-    return f"{_OURS} {ours}, pytest {pytest}, Python {found['python']}"
+    plugin = versions["pytest_dlperf"] or "(not installed)"
+    pytest = versions["pytest"] or "(none)"
+    return f"{_OURS} {plugin}, pytest {pytest}, Python {versions['python']}"
 
 
 class ShowVersion(argparse.Action):
@@ -49,5 +50,5 @@ class ShowVersion(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None
     ) -> None:
         """Print it on standard output."""
-        say(words(installed_versions()))
+        say(versions_in_words(installed_versions()))
         parser.exit()

@@ -18,7 +18,6 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 #: Rooms that are not done yet.
 NOT_YET: Final = (
     "benchmarks",
-    "pytest_dlperf/cli",
     "pytest_dlperf/core/errors.py",
     "pytest_dlperf/core/metric",
     "pytest_dlperf/core/run.py",

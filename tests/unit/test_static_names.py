@@ -31,9 +31,7 @@ LONG = "def fitted(values):\n" + "    values.sort()\n" * 16
         ),
         pytest.param(f"{LONG}    found = 1\n", ["found"], id="a long function"),
         pytest.param(f"{LONG}    rate = 1\n", [], id="a noun in a long function"),
-        pytest.param(
-            "def known(name): ...\n", ["the function known has no noun"], id="called so"
-        ),
+        pytest.param("def known(name): ...\n", ["the function known has no noun"], id="called so"),
         pytest.param("def _of_case(name): ...\n", ["the function _of_case has no noun"], id="of"),
         pytest.param("def rate_of_case(name): ...\n", [], id="a noun first"),
         pytest.param(

@@ -77,12 +77,12 @@ def _export(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.report.page.history_page import render_history
 
     if arguments.html:
-        found = found_in(arguments, with_changes=changes_can_be_found())
+        history = found_in(arguments, with_changes=changes_can_be_found())
         note = "" if changes_can_be_found() else NOT_MARKED
-        file, text = arguments.html, render_history(found, note=note)
+        file, text = arguments.html, render_history(history, note=note)
     else:
-        found = found_in(arguments, with_changes=False)
-        file, text = arguments.csv, history_text.render_csv(found.series)
+        history = found_in(arguments, with_changes=False)
+        file, text = arguments.csv, history_text.render_csv(history.series)
     if file == "-":
         say(text.removesuffix("\n"))
         return 0

@@ -38,15 +38,15 @@ def place_of(node_id: str, here: Path) -> Place:
     except CaseError:
         return Place(folder="", node_id=node_id)  # it is to be typed in another place
     here = here.resolve()
-    found = _files(top, file, here)
-    mine = root_of(here, run_in=here).folder / file
-    if len(found) > 1 and mine not in found:
-        names = ", ".join(str(path.relative_to(top)) for path in found)
+    files = _files(top, file, here)
+    of_this_root = root_of(here, run_in=here).folder / file
+    if len(files) > 1 and of_this_root not in files:
+        names = ", ".join(str(path.relative_to(top)) for path in files)
         raise UsageError(
             f"{node_id}: several files of the repository have this id ({names}); give the command "
             "in the folder where the sessions ran, with --history"
         )
-    path = found[0] if len(found) == 1 else mine
+    path = files[0] if len(files) == 1 else of_this_root
     folder = here.relative_to(top).as_posix()
     return Place(
         folder="" if folder == "." else folder,

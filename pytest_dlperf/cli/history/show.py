@@ -183,7 +183,7 @@ def _selected_series(
     from pytest_dlperf.store.history.query import series_of
 
     pattern: str = arguments.case
-    found = series_of(
+    stored = series_of(
         connection,
         "" if "*" in pattern else pattern,
         machine_class=arguments.machine_class,
@@ -191,7 +191,9 @@ def _selected_series(
         since=parse_time(arguments.since, what="--since") if arguments.since else "",
         dirty=arguments.dirty,
     )
-    fits = tuple(one for one in found if not pattern or fnmatch.fnmatch(one.case_id, pattern))
+    fits = tuple(
+        series for series in stored if not pattern or fnmatch.fnmatch(series.case_id, pattern)
+    )
     if not fits:
         raise UsageError(
             f"no outcome of {pattern or 'any case'} fits; dlperf history list shows what is stored"
@@ -257,12 +259,16 @@ def _newest_explained(connection: sa.Connection, series: Series, last: int) -> l
 
     # One by one: of a long history most are not explained, and each is large
     outcomes = (
-        one
+        outcome
         for point in reversed(series.points)
-        for one in whole_outcomes(connection, [point.number])
+        for outcome in whole_outcomes(connection, [point.number])
     )
-    found = (one for one in outcomes if one.explanation is not None and one.explanation.parts)
-    return list(itertools.islice(found, last or None))[::-1]
+    explained = (
+        outcome
+        for outcome in outcomes
+        if outcome.explanation is not None and outcome.explanation.parts
+    )
+    return list(itertools.islice(explained, last or None))[::-1]
 
 
 def _explained(series: Series, outcome: Outcome) -> Explained:
@@ -296,11 +302,11 @@ def _bisect(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.store.history.database import reading
     from pytest_dlperf.store.history.query import whole_outcomes
 
-    found = found_in(arguments, with_changes=True)
-    newest = sorted(found.changes, key=lambda change: change.time, reverse=True)
+    history = found_in(arguments, with_changes=True)
+    newest = sorted(history.changes, key=lambda change: change.time, reverse=True)
     if not 1 <= arguments.nth <= len(newest):
         raise UsageError(
-            f"{arguments.case} has {counted(len(newest), 'change')} in {found.searched} series; "
+            f"{arguments.case} has {counted(len(newest), 'change')} in {history.searched} series; "
             "dlperf history series shows them"
         )
     change = newest[arguments.nth - 1]
@@ -308,8 +314,8 @@ def _bisect(arguments: argparse.Namespace) -> int:
         (outcome,) = whole_outcomes(connection, [change.first_after.number])
     place = place_of(outcome.node_id, Path.cwd())
     bisection = bisection_of(change, outcome, node_id=place.node_id, folder=place.folder)
-    found = HistoryFound(history=found.history, bisection=bisection)
-    return _print_found(arguments, found, render_bisection(found))
+    history = HistoryFound(history=history.history, bisection=bisection)
+    return _print_found(arguments, history, render_bisection(history))
 
 
 def found_in(arguments: argparse.Namespace, *, with_changes: bool) -> HistoryFound:

@@ -64,17 +64,17 @@ def _site(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _read(arguments: argparse.Namespace, found: HistoryFound, *, note: str) -> Site:
+def _read(arguments: argparse.Namespace, history: HistoryFound, *, note: str) -> Site:
     from pytest_dlperf.store.history.database import reading
     from pytest_dlperf.store.history.query import stored_sessions
 
-    shown = {point.number for series in found.series for point in series.points}
+    shown = {point.number for series in history.series for point in series.points}
     with reading(address_in(arguments)) as connection:
         sessions = stored_sessions(connection)
-        last_words = tuple(_last_words(connection, found.series))
+        last_words = tuple(_last_words(connection, history.series))
     return Site(
-        history=found,
-        sessions=tuple(one for one in sessions if not shown.isdisjoint(one.outcomes)),
+        history=history,
+        sessions=tuple(session for session in sessions if not shown.isdisjoint(session.outcomes)),
         acknowledged=_acknowledged(arguments.baselines),
         last_words=last_words,
         note=note,
@@ -84,8 +84,8 @@ def _read(arguments: argparse.Namespace, found: HistoryFound, *, note: str) -> S
 def _last_words(connection: sa.Connection, series: Iterable[Series]) -> Iterator[LastWord]:
     from pytest_dlperf.store.history.query import whole_outcomes
 
-    for one in series:
-        last = one.points[-1].number
+    for history_series in series:
+        last = history_series.points[-1].number
         (outcome,) = whole_outcomes(connection, [last])
         known = outcome.case.known
         slowdown = (
@@ -107,7 +107,7 @@ def _acknowledged(folder: Path | None) -> tuple[Acknowledged, ...]:
                 f"{folder} is not a directory; name the baselines with --baselines=DIR"
             )
         return ()
-    found = [
+    levels = [
         Acknowledged(
             case_id=stored.baseline.case_id,
             machine_class=stored.baseline.machine_class,
@@ -117,7 +117,7 @@ def _acknowledged(folder: Path | None) -> tuple[Acknowledged, ...]:
         for stored in BaselineStore(root).all()
         for level in stored.baseline.history
     ]
-    return tuple(sorted(found, key=lambda one: one.time))
+    return tuple(sorted(levels, key=lambda level: level.time))
 
 
 def write_site(folder: Path, pages: Iterable[tuple[str, str]]) -> int:

@@ -55,7 +55,7 @@ def _audit(arguments: argparse.Namespace) -> int:
 
 
 def _to_json(finding: Finding) -> dict[str, Any]:
-    best, other = finding.best, finding.other
+    best, other = finding.best, finding.other_rule
     return {
         "table": finding.cell.table,
         "row": finding.cell.row,
@@ -82,16 +82,17 @@ def _lines(findings: list[Finding]) -> list[str]:
                 f"({figures.rate(finding.best.value)}, {100 * (finding.difference or 0):+.2f} %) "
                 f"from {finding.best.logs}"
             )
-    others = [f for f in findings if not f.is_reproduced and f.other is not None]
-    if others:
+    by_other_rules = [f for f in findings if not f.is_reproduced and f.other_rule is not None]
+    if by_other_rules:
         lines += ["", "another rule than that of their column gets these, which may be chance:"]
-    for finding in others:
-        assert finding.other is not None
+    for finding in by_other_rules:
+        value = finding.other_rule
+        assert value is not None
         lines.append(
-            f"{_name(finding)}: {finding.other.rule} ({figures.rate(finding.other.value)}) from "
-            f"{finding.other.logs}; {_near(finding)}"
+            f"{_name(finding)}: {value.rule} ({figures.rate(value.value)}) from {value.logs}; "
+            f"{_near(finding)}"
         )
-    missing = [f for f in findings if not f.is_reproduced and f.other is None]
+    missing = [f for f in findings if not f.is_reproduced and f.other_rule is None]
     if missing:
         lines += ["", "no rule gets these from the logs:"]
     lines += [f"{_name(finding)}: {_near(finding)}" for finding in missing]
@@ -122,7 +123,7 @@ class Finding:
     cell: Cell
     best: Found | None
     #: Where the column's rule does not reproduce it: another rule that does, or None.
-    other: Found | None = None
+    other_rule: Found | None = None
 
     @property
     def difference(self) -> float | None:
@@ -147,13 +148,13 @@ def audit(markdown: str, results: Sequence[LogResult], skip: int = 50) -> list[F
     columns: defaultdict[tuple[int, int], list[Cell]] = defaultdict(list)
     cells = list(cells_of(markdown))
     for cell in cells:
-        columns[cell.table, cell.at].append(cell)
-    found = {
+        columns[cell.table, cell.column_number].append(cell)
+    findings = {
         cell: finding
         for column in columns.values()
         for cell, finding in zip(column, _audit_column(column, groups, rule_list), strict=True)
     }
-    return [found[cell] for cell in cells]
+    return [findings[cell] for cell in cells]
 
 
 def _distance(found: Found, cell: Cell) -> float:
@@ -167,27 +168,29 @@ def _audit_column(
     kind = cells[0].kind
     fit = [rule for rule in rule_list if (rule.base == LOSS) == (kind == "loss")]
     tries = [
-        (rule, found)
+        (rule, values)
         for rule in fit
-        for found in _assignments(cells, groups, rule)
-        if any(one is not None for one in found)
+        for values in _assignments(cells, groups, rule)
+        if any(value is not None for value in values)
     ]
-    best = min(tries, key=lambda one: _rank(one[0], one[1], cells), default=None)
+    best = min(tries, key=lambda attempt: _rank(attempt[0], attempt[1], cells), default=None)
     if best is None:
         return [Finding(cell=cell, best=None) for cell in cells]
     findings = [Finding(cell=c, best=f) for c, f in zip(cells, best[1], strict=True)]
     return [
-        one if one.is_reproduced else replace(one, other=_other(one.cell, groups, fit))
-        for one in findings
+        finding
+        if finding.is_reproduced
+        else replace(finding, other_rule=_closest_value(finding.cell, groups, fit))
+        for finding in findings
     ]
 
 
 def _rank(
-    rule: ColumnRule, found: Sequence[Found | None], cells: Sequence[Cell]
+    rule: ColumnRule, values: Sequence[Found | None], cells: Sequence[Cell]
 ) -> tuple[int, bool, float]:
     """Return what makes a rule better for a column, smallest first."""
-    far = [abs(_distance(f, c)) for f, c in zip(found, cells, strict=True) if f is not None]
-    hits = [one for one in far if one < CLOSE]
+    far = [abs(_distance(f, c)) for f, c in zip(values, cells, strict=True) if f is not None]
+    hits = [distance for distance in far if distance < CLOSE]
     # Where it gets some, how well; else what it does not get counts as wholly wrong.
     return -len(hits), not rule.is_summary, sum(hits or far) + (not hits) * (len(cells) - len(far))
 
@@ -211,18 +214,18 @@ def _one_each(
     """Return the closest values, each cell by logs of its own."""
     pairs = sorted(
         (
-            (abs(_distance(found, cell)), index, found)
+            (abs(_distance(value, cell)), index, value)
             for index, cell in enumerate(cells)
-            for found in _candidates(cell, _named_in(cell, groups), groups, rule)
+            for value in _candidates(cell, _named_in(cell, groups), groups, rule)
         ),
         key=lambda pair: pair[:2],
     )
     chosen: dict[int, Found] = {}
     taken: set[str] = set()
-    for _, index, found in pairs:
-        if index not in chosen and found.logs not in taken:
-            chosen[index] = found
-            taken.add(found.logs)
+    for _, index, value in pairs:
+        if index not in chosen and value.logs not in taken:
+            chosen[index] = value
+            taken.add(value.logs)
     return [chosen.get(index) for index in range(len(cells))]
 
 
@@ -236,31 +239,31 @@ def _named_in(cell: Cell, groups: Sequence[Group]) -> Sequence[Group]:
 
 
 def _candidates(
-    cell: Cell, mine: Iterable[Group], groups: Iterable[Group], rule: ColumnRule
+    cell: Cell, named: Iterable[Group], groups: Iterable[Group], rule: ColumnRule
 ) -> Iterator[Found]:
     """Yield what a rule gets from the groups that may be of a cell."""
-    for group in mine:
+    for group in named:
         if not group.may_be_of(cell):
             continue
-        found = group.get(rule)
-        if found is None:
+        value = group.get(rule)
+        if value is None:
             continue
         if cell.kind != "speedup":
-            yield found
+            yield value
             continue
         alone = next((g for g in groups if g.training == group.training and g.devices == 1), None)
-        one = None if alone is None else alone.get(rule)
-        if one is not None:
-            words = f"{found.rule}, over that of one device"
-            yield replace(found, value=found.value / one.value, rule=words)
+        of_one_device = None if alone is None else alone.get(rule)
+        if of_one_device is not None:
+            words = f"{value.rule}, over that of one device"
+            yield replace(value, value=value.value / of_one_device.value, rule=words)
 
 
-def _other(cell: Cell, groups: Sequence[Group], fit: Sequence[ColumnRule]) -> Found | None:
+def _closest_value(cell: Cell, groups: Sequence[Group], fit: Sequence[ColumnRule]) -> Found | None:
     """Return the closest value of any rule that reproduces a cell, or None."""
     near = [
-        found
+        value
         for rule in fit
-        for found in _candidates(cell, _named_in(cell, groups), groups, rule)
-        if abs(_distance(found, cell)) < CLOSE
+        for value in _candidates(cell, _named_in(cell, groups), groups, rule)
+        if abs(_distance(value, cell)) < CLOSE
     ]
-    return min(near, key=lambda found: abs(_distance(found, cell)), default=None)
+    return min(near, key=lambda value: abs(_distance(value, cell)), default=None)

@@ -70,7 +70,7 @@ class Cell:
     #: Tables of the text, lines of the text, and columns of the table, from 0.
     table: int
     line: int
-    at: int
+    column_number: int
     row: str
     column: str
     text: str
@@ -105,7 +105,7 @@ def cells_of(markdown: str) -> Iterator[Cell]:
 def _cells_of_row(header: Sequence[str], words: Sequence[str]) -> Iterator[Cell]:
     row_devices = _row_devices(header, words)
     row_batch = _key(header, words, _BATCH_KEY) or _number(_BATCH, words[0])
-    for at, (column, text) in list(enumerate(zip(header, words, strict=False)))[1:]:
+    for number, (column, text) in list(enumerate(zip(header, words, strict=False)))[1:]:
         match = _NUMBER.fullmatch(text)
         if match is None or _is_key(column):
             continue
@@ -116,7 +116,7 @@ def _cells_of_row(header: Sequence[str], words: Sequence[str]) -> Iterator[Cell]
         yield Cell(
             table=0,
             line=0,
-            at=at,
+            column_number=number,
             row=words[0],
             column=column,
             text=text,
@@ -251,11 +251,11 @@ def groups_of(results: Sequence[LogResult], skip: int) -> list[Group]:
     """Return the logs that give a number, the runs of one training together."""
     folders = [PurePath(os.path.abspath(result.path)).parent for result in results]
     root = os.path.commonpath(folders) if folders else ""
-    found: defaultdict[tuple[Training, int | None], list[LogResult]] = defaultdict(list)
+    by_training: defaultdict[tuple[Training, int | None], list[LogResult]] = defaultdict(list)
     for result in results:
-        found[_training(result, root), result.world_size].append(result)
+        by_training[_training(result, root), result.world_size].append(result)
     groups = []
-    for (training, devices), logs in found.items():
+    for (training, devices), logs in by_training.items():
         runs = []
         for number, result in enumerate(logs, 1):
             place = Place.of(result.path)
