@@ -24,7 +24,6 @@ MEANINGS: Final = {
 INTERNAL: Final = {
     "DLPERF_MARK": "tells a user's program that its steps are measured (`pytest_dlperf.mark`)",
     "DLPERF_MODULES": "where a rank writes what it has imported, of a pair's arm",
-    "DLPERF_NODE": "a worker's number, in manifests for Kubernetes",
     "DLPERF_PADDING": "fills the environment of a pair's ranks, by another length in each launch",
     "DLPERF_RUN": "marks every process of a run, by the folder of the run",
     "DLPERF_TREES": "folders that an arm of a pair must import from",

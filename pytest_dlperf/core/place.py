@@ -215,11 +215,11 @@ def hosts_of(layout: Layout, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
     return tuple(Host(name=h.name, devices=layout.devices_per_node) for h in chosen)
 
 
-SCHEDULERS: Final = ("slurm", "kubernetes")
+SCHEDULER: Final = "slurm"
 #: Value of the option for pytest within a job, which runs its case there and stores nothing.
 IN_JOB: Final = "in-job"
 #: Options that need a scheduler.
-JOB_OPTIONS: Final = ("jobs", "slurm", "queue-timeout", "image")
+JOB_OPTIONS: Final = ("jobs", "slurm", "queue-timeout")
 #: Why an option cannot be combined with jobs.
 _CONTRARY: Final = {
     "node-rank": "starts one node's part by hand; a job starts all of them",
@@ -241,8 +241,6 @@ class Scheduling:
     words: tuple[str, ...] = ()
     #: How long a job may wait for its start, in seconds.
     queue_timeout_s: float = 86400.0
-    #: The image of containers; empty where none was named.
-    image: str = ""
 
     @classmethod
     def parse(cls, get: Callable[[str], Any]) -> Scheduling | None:
@@ -255,16 +253,11 @@ class Scheduling:
             )
         if name is None or name == IN_JOB:
             return None
-        if name not in SCHEDULERS:
-            raise UsageError(f"--dlperf-scheduler={name}: known are {', '.join(SCHEDULERS)}")
+        if name != SCHEDULER:
+            raise UsageError(f"--dlperf-scheduler={name}: known is {SCHEDULER}")
         for option, why in _CONTRARY.items():
             if get(option) is not None:
                 raise UsageError(f"--dlperf-scheduler={name} and --dlperf-{option}: that {why}")
-        if name == "kubernetes" and not (get("dry-run") or get("list")):
-            raise UsageError(
-                "--dlperf-scheduler=kubernetes prints manifests, with --dlperf-dry-run; nothing "
-                "is submitted to a cluster from here: kubectl apply does that"
-            )
         return cls(
             name=name,
             jobs=_jobs(get("jobs")),
@@ -272,7 +265,6 @@ class Scheduling:
             queue_timeout_s=parse_duration(
                 get("queue-timeout") or "24h", what="--dlperf-queue-timeout"
             ),
-            image=get("image") or "",
         )
 
 

@@ -143,7 +143,7 @@ class Jobs:
         self._heartbeat.stop()
         return failed
 
-    def pytest_command(self, planned: Planned) -> tuple[str, ...]:
+    def _pytest_command(self, planned: Planned) -> tuple[str, ...]:
         """Return the pytest command of this case, without the options of its output files."""
         family = (f"--dlperf-family={self.selected}",) if self.against else ()
         # The family first, so that an option of the user wins
@@ -162,13 +162,13 @@ class Jobs:
         """Return the job of a case."""
         case, folder = planned.case, self.folder / planned.case.id
         command = (
-            *self.pytest_command(planned),
+            *self._pytest_command(planned),
             "-o",
             f"cache_dir={folder / 'pytest-cache'}",
             f"--dlperf-json={self._results(case)}",
             f"--dlperf-workdir={folder / 'work'}",
         )
-        return self._request(case.id, folder, command, time_s=self.time_s(case), case=case)
+        return self._request(case.id, folder, command, time_s=self._time_s(case), case=case)
 
     def _request(
         self,
@@ -193,7 +193,7 @@ class Jobs:
             sbatch_options=self.scheduling.words,
         )
 
-    def time_s(self, case: Case) -> float:
+    def _time_s(self, case: Case) -> float:
         """Return the longest time of a case in seconds: its runs, its parent's, and its pairs."""
         # Of pairs the first may be a trial
         pair_launches = 2 * (case.protocol.max_runs + 1)

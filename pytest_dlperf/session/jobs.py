@@ -107,8 +107,7 @@ def _python_of_a_job(settings: Settings) -> str:
     """Return the interpreter of a job's pytest."""
     if settings.place.prefix:
         return sys.executable  # the named one is that behind the prefix
-    of_image = settings.scheduling is not None and settings.scheduling.name == "kubernetes"
-    return "python3" if of_image and not settings.place.foreign else settings.place.python
+    return settings.place.python
 
 
 def _close(jobs: Jobs) -> None:

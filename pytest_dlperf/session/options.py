@@ -264,15 +264,10 @@ OPTIONS: Final = (
         "can be seen), make it an error, or measure all the same",
         parse="choice",
     ),
-    Option(
-        "scheduler",
-        "slurm|kubernetes",
-        "run each case as a job; of Kubernetes, print manifests with --dlperf-dry-run",
-    ),
+    Option("scheduler", "slurm", "run each case as a job of this scheduler"),
     Option("jobs", "N", "at most this many jobs in flight (4)"),
     Option("slurm", "WORDS", 'further words for sbatch: "--partition=gpu --time=1:00:00"'),
     Option("queue-timeout", "24h", "cancel a job that has not started after this (24h)"),
-    Option("image", "IMAGE", "image of the containers in manifests"),
     Option(
         "update-baselines",
         FLAG,

@@ -29,19 +29,6 @@ def test_a_dry_run_prints_the_job_and_asks_nothing(suite: Suite):
     assert not (suite.path / ".dlperf").exists()
 
 
-def test_manifests_of_every_case(suite: Suite):
-    result = suite.run(
-        "--dlperf-scheduler=kubernetes", "--dlperf-dry-run", "--gpus=8,32", "-q",
-        "--dlperf-image=registry.example/dl:1",
-    )  # fmt: skip
-    lines = result.outlines
-    assert result.ret == 0
-    assert lines.count('kind: "PyTorchJob"') == 2
-    assert sum("registry.example/dl:1" in line for line in lines) == 3
-    assert any(line.strip() == "replicas: 3" for line in lines)
-    assert any("--dlperf-node-rank=$(RANK)" in line for line in lines)
-
-
 def test_a_list_says_that_no_node_was_asked(suite: Suite):
     result = suite.run("--dlperf-scheduler=slurm", "--dlperf-list")
     assert result.ret == 0

@@ -83,13 +83,6 @@ def exported_names(environment: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def tuning_names(environment: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of variables that configure a training, and of the machine class."""
-    return tuple(
-        sorted(n for n in environment if n.startswith(_JOB_TUNING) or n == "DLPERF_MACHINE_CLASS")
-    )
-
-
 def tuning() -> dict[str, str]:
     """Return the variables that ranks on other hosts always get."""
     return {

@@ -1,1 +1,1 @@
-"""Cases as jobs of a cluster: Slurm's commands and queue, Kubernetes manifests, heartbeats."""
+"""Cases as jobs of a cluster: Slurm's commands and queue, heartbeats."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,11 +17,8 @@ from pytest_dlperf.core.place import hosts_of
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.scheduled import Jobs, Planned
 from pytest_dlperf.launch.base import Target
-from pytest_dlperf.launch.launchers import launcher_name
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.remote.over_hosts import commands_on
-from pytest_dlperf.launch.remote.sent_to_hosts import tuning_names
-from pytest_dlperf.launch.schedulers.kubernetes import PodRequest, manifest, yaml_text
 from pytest_dlperf.launch.schedulers.slurm_job import sbatch_command, script_text
 from pytest_dlperf.report import figures, json_
 from pytest_dlperf.report.aligned import aligned
@@ -104,31 +100,13 @@ def _cells(row: ListRow) -> tuple[str, ...]:
 
 def preview(jobs: Jobs) -> list[str]:
     """Return the lines of what would be submitted for every case; nothing is."""
-    show = _manifest if jobs.scheduling.name == "kubernetes" else _batch_job
-    return [line for planned in jobs.planned for line in show(planned, jobs)]
+    return [line for planned in jobs.planned for line in _batch_job(planned, jobs)]
 
 
 def _batch_job(planned: Planned, jobs: Jobs) -> list[str]:
     request = jobs.request(planned)
     script = [f"    {line}" for line in script_text(request).splitlines()]
     return ["", planned.case.id, f"  {shlex.join(sbatch_command(request))}", *script]
-
-
-def _manifest(planned: Planned, jobs: Jobs) -> list[str]:
-    case, workdir = planned.case, str(jobs.workdir)
-    request = PodRequest(
-        case=case,
-        launcher=launcher_name(case),
-        command=(*jobs.pytest_command(planned), f"--dlperf-workdir={workdir}"),
-        image=jobs.scheduling.image,
-        env={name: os.environ[name] for name in tuning_names(os.environ)},
-        workdir=workdir,
-        time_s=jobs.time_s(case),
-    )
-    try:
-        return yaml_text(manifest(request)).splitlines()
-    except DlperfError as error:
-        return ["---", f"# {error}"]
 
 
 _ORPHAN = "no collected test declares it (dlperf baselines prune looks at all of them)"
