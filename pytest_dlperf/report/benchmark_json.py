@@ -96,15 +96,15 @@ def _benchmark(outcome: Outcome, seconds: Sequence[float]) -> dict[str, Any]:
 def _metrics(measurement: Measurement) -> dict[str, Any]:
     """Return the median of each metric that all runs have, with its unit."""
     names = sorted(set.intersection(*(set(run.metrics) for run in measurement.runs)))
-    found = {}
+    metrics = {}
     for name in names:
         runs = [run.metrics[name] for run in measurement.runs]
-        found[name] = {
-            "value": statistics.median(one.value for one in runs),
+        metrics[name] = {
+            "value": statistics.median(value.value for value in runs),
             "unit": runs[0].unit,
             "better": runs[0].better,
         }
-    return {"metrics": found} if found else {}
+    return {"metrics": metrics} if metrics else {}
 
 
 def _figures(outcome: Outcome, measurement: Measurement) -> dict[str, Any]:
@@ -134,8 +134,8 @@ def _stats(seconds: Sequence[float]) -> dict[str, Any]:
         statistics.quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else ordered * 3
     )
     low, high = q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1)
-    by_stddev = sum(abs(one - mean) > stddev for one in ordered)
-    by_quartiles = sum(not low <= one <= high for one in ordered)
+    by_stddev = sum(abs(second - mean) > stddev for second in ordered)
+    by_quartiles = sum(not low <= second <= high for second in ordered)
     return {
         "min": ordered[0],
         "max": ordered[-1],

@@ -127,20 +127,20 @@ def published_cell(baseline: Baseline) -> Published:
 
 
 def measured_cell(
-    found: Sequence[Outcome],
+    outcomes: Sequence[Outcome],
     published: tuple[Published, ...],
     *,
     field: str,
     usual: dict[str, Any],
 ) -> Cell:
     """Return the cell of the outcomes ``found`` for it; the latest measured one is shown."""
-    outcome = max(found, key=lambda o: (counts(o), o.time), default=None)
+    outcome = max(outcomes, key=lambda o: (counts(o), o.time), default=None)
     if outcome is None or outcome.measurement is None or not counts(outcome):
         why = (_why_not(outcome),)
         return Cell(published=published, notes=why, speedup_notes=why, time_to_train_notes=why)
     measurement, case = outcome.measurement, outcome.case
     speedup = 1.0 if case.world_size == 1 else measurement.speedup
-    notes = _warnings(outcome, [o for o in found if counts(o)], field)
+    notes = _warnings(outcome, [o for o in outcomes if counts(o)], field)
     notes += differences(outcome, usual, field)
     doubts = _doubts(outcome) if speedup is not None else [_NO_PARENT]
     if speedup is not None and measurement.reference is not None:

@@ -134,16 +134,16 @@ class TableMaker:
 
     def table(self, key: TableKey) -> Table:
         """Return the table of what was taken; ``key`` says what all of it has."""
-        outcomes = [o for found in self._outcomes.values() for o in found if counts(o)]
+        outcomes = [o for of_cell in self._outcomes.values() for o in of_cell if counts(o)]
         usual = usual_conditions(outcomes)
 
         def cell(layout: Layout, batch_size: int, column: str) -> Cell:
-            found = self._outcomes.get((layout, batch_size, column), ())
+            outcomes_of_cell = self._outcomes.get((layout, batch_size, column), ())
             beside = self._beside(layout, batch_size, column)
             parent_of = self._parents.get((layout, batch_size, column))
-            if parent_of is not None and not found:
+            if parent_of is not None and not outcomes_of_cell:
                 return parent_cell(parent_of, beside, field=self._field, usual=usual)
-            return measured_cell(found, beside, field=self._field, usual=usual)
+            return measured_cell(outcomes_of_cell, beside, field=self._field, usual=usual)
 
         suite, size, framework, precision, device, axes = key
         return Table(
@@ -222,9 +222,9 @@ def compare(
     Published numbers stand beside the outcomes of their suite, size and precision. Raises
     ``UsageError`` if no outcome records ``field``.
     """
-    known = field_names(outcomes)
-    if field not in known:
-        raise UsageError(f"no outcome records {field!r}; they record: {', '.join(known)}")
+    names = field_names(outcomes)
+    if field not in names:
+        raise UsageError(f"no outcome records {field!r}; they record: {', '.join(names)}")
     made: dict[TableKey, TableMaker] = {}
     for outcome in outcomes:
         key = key_of(outcome.case, field)

@@ -83,15 +83,15 @@ def environment_blocks(outcomes: Iterable[Outcome]) -> tuple[EnvironmentBlock, .
     """
     groups: list[_Group] = []
     # Those that know most first, so that what knows less finds where it belongs
-    known = [o for o in outcomes if o.environment is not None]
-    for outcome in sorted(known, key=lambda o: -len(_recorded(o))):
+    with_environment = [o for o in outcomes if o.environment is not None]
+    for outcome in sorted(with_environment, key=lambda o: -len(_recorded(o))):
         recorded = _recorded(outcome)
         group = next((g for g in groups if recorded.items() <= g.recorded.items()), None)
         if group is None:
             group = _Group(recorded)
             groups.append(group)
         group.outcomes.append(outcome)
-    order = {id(outcome): index for index, outcome in enumerate(known)}
+    order = {id(outcome): index for index, outcome in enumerate(with_environment)}
     groups.sort(key=lambda group: min(order[id(outcome)] for outcome in group.outcomes))
     return tuple(group.block() for group in groups)
 
@@ -112,7 +112,7 @@ class _Group:
             nodes=tuple(dict.fromkeys(e.node for e in environments)),
             case_ids=tuple(dict.fromkeys(o.case.id for o in self.outcomes)),
             facts=_facts(fullest, sorted(frameworks)),
-            others=_others(fullest, frameworks),
+            others=_other_facts(fullest, frameworks),
         )
 
 
@@ -132,7 +132,7 @@ def _facts(environment: Environment, frameworks: list[str]) -> dict[str, str | N
     return {line: facts[line] for line in _LINES}
 
 
-def _others(environment: Environment, frameworks: set[str]) -> dict[str, str]:
+def _other_facts(environment: Environment, frameworks: set[str]) -> dict[str, str]:
     named = frameworks | set(_SOFTWARE.values())
-    others = {k: v for k, v in environment.machine.items() if k not in _MACHINE.values()}
-    return others | {k: v for k, v in environment.software.items() if k not in named}
+    machine = {k: v for k, v in environment.machine.items() if k not in _MACHINE.values()}
+    return machine | {k: v for k, v in environment.software.items() if k not in named}

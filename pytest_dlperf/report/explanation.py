@@ -56,13 +56,15 @@ def remark(explanation: Explanation) -> str:
     return words
 
 
-def further_lines(found: Explanation) -> list[str]:
+def further_lines(explanation: Explanation) -> list[str]:
     """Return what is said of launches, of kernels, and of the ranks that wait."""
     lines = []
-    if found.after_launches is not None:
-        before = "" if found.before_launches is None else f"{found.before_launches:g} to "
-        lines.append(f"kernels and copies a step: {before}{found.after_launches:g}")
-    for change in found.operators:
+    if explanation.after_launches is not None:
+        before = (
+            "" if explanation.before_launches is None else f"{explanation.before_launches:g} to "
+        )
+        lines.append(f"kernels and copies a step: {before}{explanation.after_launches:g}")
+    for change in explanation.operators:
         if change.named and change.before_kernels != change.after_kernels:
             old, new = (
                 ", ".join(names) or "none"
@@ -70,40 +72,40 @@ def further_lines(found: Explanation) -> list[str]:
             )
             where = f"{change.path}: " if change.path else ""
             lines.append(f"kernels of {where}{change.operator}: {old}; now {new}")
-    if len(found.ranks) > 1:
+    if len(explanation.ranks) > 1:
         waits = ", ".join(
-            f"rank {one.rank} {'' if one.before_ms is None else f'{_ms(one.before_ms)} to '}"
-            f"{_ms(one.after_ms)} ms"
-            for one in found.ranks[:_RANKS]
+            f"rank {rank.rank} {'' if rank.before_ms is None else f'{_ms(rank.before_ms)} to '}"
+            f"{_ms(rank.after_ms)} ms"
+            for rank in explanation.ranks[:_RANKS]
         )
-        least = min(found.ranks, key=lambda one: one.after_ms)
+        least = min(explanation.ranks, key=lambda rank: rank.after_ms)
         lines.append(
             f"exposed communication by rank: {waits}; the others wait for rank {least.rank}"
         )
     return lines
 
 
-def further_tables(found: Explanation) -> list[tuple[str, list[tuple[str, ...]]]]:
+def further_tables(explanation: Explanation) -> list[tuple[str, list[tuple[str, ...]]]]:
     """Return tables of the memory at the peak, and of host stacks, each with its headings."""
     tables = []
-    if found.memory:
-        peak = figures.memory(found.after_peak_bytes)
-        if found.before_peak_bytes is not None:
-            peak = f"{figures.memory(found.before_peak_bytes)} to {peak}"
+    if explanation.memory:
+        peak = figures.memory(explanation.after_peak_bytes)
+        if explanation.before_peak_bytes is not None:
+            peak = f"{figures.memory(explanation.before_peak_bytes)} to {peak}"
         rows: list[tuple[str, ...]] = [("allocated at", "before", "after", "allocations")]
-        for one in found.memory:
-            star = "" if one.named or one.before_bytes is None else " *"
-            count = f"{one.after_count:g}"
-            if one.before_count is not None and one.before_count != one.after_count:
-                count = f"{one.before_count:g} to {count}"
-            sizes = (figures.memory(one.before_bytes), figures.memory(one.after_bytes))
-            rows.append((f"{one.place}{star}", *sizes, count))
+        for place in explanation.memory:
+            star = "" if place.named or place.before_bytes is None else " *"
+            count = f"{place.after_count:g}"
+            if place.before_count is not None and place.before_count != place.after_count:
+                count = f"{place.before_count:g} to {count}"
+            sizes = (figures.memory(place.before_bytes), figures.memory(place.after_bytes))
+            rows.append((f"{place.place}{star}", *sizes, count))
         tables.append((f"Allocated at the peak of three steps: {peak}", rows))
-    if found.stacks:
+    if explanation.stacks:
         rows = [("host stack", "before ms", "after ms")]
         rows += [
-            (one.frames.replace(";", " > "), _ms(one.before_ms), _ms(one.after_ms))
-            for one in found.stacks
+            (stack.frames.replace(";", " > "), _ms(stack.before_ms), _ms(stack.after_ms))
+            for stack in explanation.stacks
         ]
         tables.append(("Where the host's program is, sampled by py-spy", rows))
     return tables
@@ -113,22 +115,22 @@ def terminal_lines(outcomes: Sequence[Outcome], *, verbose: bool) -> list[str]:
     """Return the tables of each outcome that has them, with its note."""
     lines: list[str] = []
     for outcome in outcomes:
-        found = outcome.explanation
-        if found is None:
+        explanation = outcome.explanation
+        if explanation is None:
             continue
-        if found.parts:
-            lines += ["", f"{one_line(outcome.case.id)}: {remark(found)}"]
-            lines += _grid([headings("part"), *map(part_row, found.parts)])
-            rows = found.operators if verbose else found.operators[:_OPERATORS]
+        if explanation.parts:
+            lines += ["", f"{one_line(outcome.case.id)}: {remark(explanation)}"]
+            lines += _grid([headings("part"), *map(part_row, explanation.parts)])
+            rows = explanation.operators if verbose else explanation.operators[:_OPERATORS]
             if rows:
                 lines += _grid([headings("operator"), *map(operator_row, rows)])
-            lines += [f"  {one_line(line)}" for line in further_lines(found)]
-            for title, cells in further_tables(found):
+            lines += [f"  {one_line(line)}" for line in further_lines(explanation)]
+            for title, cells in further_tables(explanation):
                 lines.append(f"  {title}")
                 lines += _grid(cells if verbose else [*cells[: 1 + _OPERATORS]])
-        if found.note:
-            lines.append(one_line(f"note: {outcome.case.id}: {found.note}"))
-        lines += [f"  trace: {one_line(trace)}" for trace in found.traces]
+        if explanation.note:
+            lines.append(one_line(f"note: {outcome.case.id}: {explanation.note}"))
+        lines += [f"  trace: {one_line(trace)}" for trace in explanation.traces]
     return lines
 
 

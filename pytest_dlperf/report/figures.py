@@ -83,33 +83,33 @@ def arithmetic(measurement: Measurement) -> str:
         "model_flops_utilisation": "MFU",
         "peak_flop_per_s": "peak",
     }
-    found = []
+    figures = []
     for name, word in names.items():
-        known = [run.extras[name] for run in measurement.runs if name in run.extras]
-        if not known or len(known) < len(measurement.runs):
+        values = [run.extras[name] for run in measurement.runs if name in run.extras]
+        if not values or len(values) < len(measurement.runs):
             continue
-        value = statistics.median(known)
+        value = statistics.median(values)
         if name.endswith("utilisation"):
-            found.append(f"{word} {percent(value, sign=False)}")
+            figures.append(f"{word} {percent(value, sign=False)}")
             continue
         what = "TFLOP/s" if word == "peak" else "TFLOP/s per device"
-        found.append(f"{word} {amount(value / 1e12)} {what}".lstrip())
-    if not found:
+        figures.append(f"{word} {amount(value / 1e12)} {what}".lstrip())
+    if not figures:
         return ""
     dtype = measurement.conditions.dtype.removeprefix("declared ")
-    return ", ".join(found) + (f" in {dtype}" if found[-1].startswith("peak") else "")
+    return ", ".join(figures) + (f" in {dtype}" if figures[-1].startswith("peak") else "")
 
 
 def energy(measurement: Measurement) -> str:
     """Return the medians of the energy for a unit of work and of a GPU's power; may be empty."""
-    found = []
+    medians = []
     for name in ("joules_per_unit", "gpu_power_w"):
-        known = [run.extras[name] for run in measurement.runs if name in run.extras]
-        if not known or len(known) < len(measurement.runs):
+        values = [run.extras[name] for run in measurement.runs if name in run.extras]
+        if not values or len(values) < len(measurement.runs):
             return ""
-        found.append(statistics.median(known))
+        medians.append(statistics.median(values))
     unit = measurement.conditions.unit or "samples"
-    return f"{amount(found[0])} J per {unit.removesuffix('s')}, {found[1]:.0f} W per device"
+    return f"{amount(medians[0])} J per {unit.removesuffix('s')}, {medians[1]:.0f} W per device"
 
 
 def counted(number: int, noun: str) -> str:

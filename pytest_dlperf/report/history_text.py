@@ -43,24 +43,25 @@ def render_series(found: HistoryFound, *, last: int) -> str:
     return _text(lines).rstrip()
 
 
-def render_explained(found: HistoryFound, case: str) -> str:
+def render_explained(history: HistoryFound, case: str) -> str:
     """Return the parts of each series' explained outcomes beside each other, the oldest first.
 
     The last column is what each part grew by, from the first figure to the last.
     """
-    if not found.explained:
+    if not history.explained:
         return (
             f"no outcome of {case} has the parts of its steps; a regression against pairs or a "
             "stored profile has them, and --dlperf-explain=always"
         )
     lines: list[str] = []
-    for head, of_series in itertools.groupby(found.explained, _head):
+    for head, of_series in itertools.groupby(history.explained, _head):
         outcomes = list(of_series)
         lines += [*head, *_parts_of(outcomes), ""]
         lines += [
-            f"  {one.time} {short_commit(one.commit)} {one.verdict}: {one.sentence}"
-            for one in outcomes
-            if one.sentence
+            f"  {outcome.time} {short_commit(outcome.commit)} {outcome.verdict}: "
+            f"{outcome.sentence}"
+            for outcome in outcomes
+            if outcome.sentence
         ]
         lines.append("")
     return _text(lines).rstrip()
@@ -71,16 +72,16 @@ def _parts_of(outcomes: Sequence[Explained]) -> list[str]:
     first = outcomes[0]
     columns_ms: list[tuple[str, dict[str, float]]] = []
     if first.before_ms is not None:
-        columns_ms.append(("before", {one.part: one.before_ms or 0.0 for one in first.parts}))
+        columns_ms.append(("before", {part.part: part.before_ms or 0.0 for part in first.parts}))
     for outcome in outcomes:
         name = short_commit(outcome.commit) or outcome.time
-        columns_ms.append((name, {one.part: one.after_ms for one in outcome.parts}))
+        columns_ms.append((name, {part.part: part.after_ms for part in outcome.parts}))
     grew = {
         part: columns_ms[-1][1].get(part, 0.0) - columns_ms[0][1].get(part, 0.0)
         for part in {part for _, values in columns_ms for part in values}
     }
     rows = [("ms a profiled step", *(name for name, _ in columns_ms), "grew by")]
-    for part in sorted(grew, key=lambda one: -grew[one]):
+    for part in sorted(grew, key=lambda part: -grew[part]):
         cells = (f"{values.get(part, 0.0):.2f}" for _, values in columns_ms)
         rows.append((part, *cells, f"{grew[part]:+.2f}"))
     steps = (f"{sum(values.values()):.2f}" for _, values in columns_ms)

@@ -56,7 +56,7 @@ def read_shards(paths: Sequence[Path]) -> tuple[Outcome, ...]:
     and for a case that two of them hold: one session runs each case once.
     """
     where: dict[str, Path] = {}
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for path in {path.resolve(): path for path in paths}.values():
         for outcome in read(path):
             before = where.setdefault(outcome.case.id, path)
@@ -65,5 +65,5 @@ def read_shards(paths: Sequence[Path]) -> tuple[Outcome, ...]:
                     f"{outcome.case.id} is in {before} and in {path}: results files of one "
                     "session hold each case once; leave one of the two out"
                 )
-            found.append(outcome)
-    return tuple(found)
+            outcomes.append(outcome)
+    return tuple(outcomes)

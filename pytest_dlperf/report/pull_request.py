@@ -13,7 +13,7 @@ from pytest_dlperf.report.confirmation import cost
 from pytest_dlperf.report.explanation import headings, part_row
 from pytest_dlperf.report.markdown import block, inline, row
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
-from pytest_dlperf.report.terminal import by_sentence, metrics_line
+from pytest_dlperf.report.terminal import metrics_line, outcomes_by_sentence
 
 #: GitHub refuses a comment of more than 65,536 characters; a character has a byte or more.
 COMMENT_BYTES: Final = 65_000
@@ -40,17 +40,17 @@ def summary(outcomes: Sequence[Outcome], *, limit_bytes: int) -> str:
     """Return the Markdown of ``outcomes`` in so many bytes of UTF-8, saying what was cut."""
     ordered = worst_first(outcomes)
     passed = [outcome for outcome in ordered if standing(outcome) is Standing.PASSED]
-    others = ordered[: len(ordered) - len(passed)]
+    not_passed = ordered[: len(ordered) - len(passed)]
     text = _head(outcomes)
     room = limit_bytes - _size(text)
-    if others:
+    if not_passed:
         kept = room if not passed else round(room * (1 - _FOR_PASSED))
-        text += _table(others, kept // 2)
-        text += _sentences(others, kept - kept // 2)
+        text += _table(not_passed, kept // 2)
+        text += _sentences(not_passed, kept - kept // 2)
     metrics = [
-        f"- {inline(one.case.id)}: {inline(line)}"
-        for one in ordered
-        if (line := metrics_line(one))
+        f"- {inline(outcome.case.id)}: {inline(line)}"
+        for outcome in ordered
+        if (line := metrics_line(outcome))
     ]
     if metrics:
         text += _within(["#### Metrics", ""], metrics, "cases", (limit_bytes - _size(text)) // 2)
@@ -66,8 +66,8 @@ def _head(outcomes: Sequence[Outcome]) -> str:
         (o.environment.machine_class if o.environment else "", short_commit(o.commit))
         for o in outcomes
     }
-    places = [" at ".join(inline(one) for one in pair if one) for pair in sorted(where)]
-    lines += [f"On {', '.join(one for one in places if one)}.", ""] if any(places) else []
+    places = [" at ".join(inline(word) for word in pair if word) for pair in sorted(where)]
+    lines += [f"On {', '.join(place for place in places if place)}.", ""] if any(places) else []
     lines += [f"{pairs}.", ""] if (pairs := cost(outcomes)) else []
     return "\n".join(lines) + "\n"
 
@@ -81,14 +81,14 @@ def _table(outcomes: Sequence[Outcome], room: int) -> str:
 def _row(outcome: Outcome) -> str:
     judgement, measurement = outcome.judgement, outcome.measurement
     comparison = judgement.throughput
-    known = f" ({judgement.known})" if judgement.known else ""
-    known += " (taken)" if outcome.taken_from else ""
+    remark = f" ({judgement.known})" if judgement.known else ""
+    remark += " (taken)" if outcome.taken_from else ""
     rate = figures.ABSENT
     if measurement is not None:
         rate = f"{figures.rate(outcome.judged_throughput)} {measurement.unit}/s"
     cells = (
         outcome.case.id,
-        f"{_SIGNS[standing(outcome)]} {judgement.verdict}{known}",
+        f"{_SIGNS[standing(outcome)]} {judgement.verdict}{remark}",
         figures.change(comparison),
         figures.interval(comparison),
         rate,
@@ -100,7 +100,7 @@ def _row(outcome: Outcome) -> str:
 
 def _sentences(outcomes: Sequence[Outcome], room: int) -> str:
     sentences = []
-    for (verdict, reason), cases in by_sentence(outcomes).items():
+    for (verdict, reason), cases in outcomes_by_sentence(outcomes).items():
         more = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
         ids = ", ".join(inline(outcome.case.id) for outcome in cases[:_NAMED])
         first, *rest = reason.splitlines() or [""]

@@ -85,13 +85,13 @@ def rank_skews(outcome: Outcome) -> RankSkews | None:
     # In a single run a rank that was slow once looks like one that always is.
     basis, by_rank = own_seconds(runs, device, fewest=_FEWEST_RUNS)
     ranks = set(by_rank[0]) if by_rank else set()
-    by_run = [skews(found) for found in by_rank if set(found) == ranks]
+    by_run = [skews(seconds) for seconds in by_rank if set(seconds) == ranks]
     if len(by_run) < _FEWEST_RUNS:
         return None
     return RankSkews(
         basis=basis,
         above={
-            rank: math.expm1(statistics.median(one[rank] for one in by_run))
+            rank: math.expm1(statistics.median(run[rank] for run in by_run))
             for rank in sorted(ranks)
         },
     )

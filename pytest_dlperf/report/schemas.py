@@ -27,9 +27,9 @@ _SCALARS: Final[Mapping[Any, str]] = {
 
 def results_schema() -> dict[str, Any]:
     """Return the schema of results files (JSON Schema, draft 2020-12)."""
-    known: dict[str, Any] = {}
-    outcome = _of(Outcome, known)
-    _move(known)
+    definitions: dict[str, Any] = {}
+    outcome = _schema_of(Outcome, definitions)
+    _move(definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pytest-dlperf results",
@@ -39,39 +39,39 @@ def results_schema() -> dict[str, Any]:
         "properties": {
             "format": {"const": RESULTS_FORMAT},
             "outcomes": {"type": "array", "items": outcome},
-            "packages": _of(Mapping[str, Mapping[str, str]], known),
+            "packages": _schema_of(Mapping[str, Mapping[str, str]], definitions),
         },
         "required": ["format", "outcomes"],
         "additionalProperties": False,
-        "$defs": dict(sorted(known.items())),
+        "$defs": dict(sorted(definitions.items())),
     }
 
 
 def schema_of(kind: type, version: int, *, title: str, description: str) -> dict[str, Any]:
     """Return the schema of a dataclass whose JSON has a ``format`` beside its fields."""
-    known: dict[str, Any] = {}
-    _of(kind, known)
-    whole = known.pop(kind.__name__)
+    definitions: dict[str, Any] = {}
+    _schema_of(kind, definitions)
+    whole = definitions.pop(kind.__name__)
     _add(whole, format={"const": version})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
         "description": description,
         **whole,
-        "$defs": dict(sorted(known.items())),
+        "$defs": dict(sorted(definitions.items())),
     }
 
 
-def _move(known: dict[str, Any]) -> None:
+def _move(definitions: dict[str, Any]) -> None:
     """Put the figures where ``outcome_to_json`` puts them."""
-    _add(known["Case"], id={"type": "string"})
+    _add(definitions["Case"], id={"type": "string"})
     number: dict[str, Any] = {"type": ["number", "null"]}
-    _add(known["Measurement"], **dict.fromkeys(DERIVED, number))
+    _add(definitions["Measurement"], **dict.fromkeys(DERIVED, number))
     # Each list of packages is there once, beside the outcomes
-    del known["Environment"]["properties"]["packages"]
-    known["Environment"]["required"].remove("packages")
-    judgement = known["Judgement"]
-    throughput = known["Comparison"]["properties"]
+    del definitions["Environment"]["properties"]["packages"]
+    definitions["Environment"]["required"].remove("packages")
+    judgement = definitions["Judgement"]
+    throughput = definitions["Comparison"]["properties"]
     del judgement["properties"]["throughput"]
     judgement["required"].remove("throughput")
     _add(judgement, **{k: v for k, v in throughput.items() if k != "verdict"})
@@ -83,7 +83,7 @@ def _add(schema: dict[str, Any], **properties: Any) -> None:
     schema["required"] = sorted({*schema["required"], *properties})
 
 
-def _of(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
+def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if kind is Layout:
         return {"type": "string", "pattern": "^[0-9]+n[0-9]+[gc]$"}
     if kind in _SCALARS:
@@ -91,49 +91,49 @@ def _of(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"enum": [member.value for member in kind]}
     if dataclasses.is_dataclass(kind):
-        return _of_dataclass(typing.cast("type", kind), known)
-    return _of_generic(kind, known)
+        return _dataclass_schema(typing.cast("type", kind), definitions)
+    return _generic_schema(kind, definitions)
 
 
-def _of_dataclass(kind: type, known: dict[str, Any]) -> dict[str, Any]:
-    if kind.__name__ not in known:
-        known[kind.__name__] = {}
+def _dataclass_schema(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    if kind.__name__ not in definitions:
+        definitions[kind.__name__] = {}
         hints = typing.get_type_hints(kind)
         names = [field.name for field in dataclasses.fields(kind)]
-        known[kind.__name__] |= {
+        definitions[kind.__name__] |= {
             "type": "object",
-            "properties": {name: _of(hints[name], known) for name in names},
+            "properties": {name: _schema_of(hints[name], definitions) for name in names},
             "required": sorted(names),
             "additionalProperties": False,
         }
     return {"$ref": f"#/$defs/{kind.__name__}"}
 
 
-def _of_generic(kind: Any, known: dict[str, Any]) -> dict[str, Any]:
+def _generic_schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Literal:
         return {"enum": list(inner)}
     if origin in {typing.Union, types.UnionType}:
-        return _of_union([_of(option, known) for option in inner])
+        return _union_schema([_schema_of(option, definitions) for option in inner])
     if origin is tuple:
-        return _of_tuple(inner, known)
+        return _tuple_schema(inner, definitions)
     if origin is Mapping:
-        return {"type": "object", "additionalProperties": _of(inner[1], known)}
+        return {"type": "object", "additionalProperties": _schema_of(inner[1], definitions)}
     raise TypeError(f"no JSON schema for {kind}")
 
 
-def _of_union(options: list[dict[str, Any]]) -> dict[str, Any]:
+def _union_schema(options: list[dict[str, Any]]) -> dict[str, Any]:
     if all(list(option) == ["type"] for option in options):
         return {"type": [option["type"] for option in options]}
     return {"anyOf": options}
 
 
-def _of_tuple(inner: tuple[Any, ...], known: dict[str, Any]) -> dict[str, Any]:
+def _tuple_schema(inner: tuple[Any, ...], definitions: dict[str, Any]) -> dict[str, Any]:
     if len(inner) == 2 and inner[1] is Ellipsis:
-        return {"type": "array", "items": _of(inner[0], known)}
+        return {"type": "array", "items": _schema_of(inner[0], definitions)}
     return {
         "type": "array",
-        "prefixItems": [_of(kind, known) for kind in inner],
+        "prefixItems": [_schema_of(kind, definitions) for kind in inner],
         "minItems": len(inner),
         "maxItems": len(inner),
     }
@@ -141,8 +141,8 @@ def _of_tuple(inner: tuple[Any, ...], known: dict[str, Any]) -> dict[str, Any]:
 
 def judged_schema() -> dict[str, Any]:
     """Return the schema of what ``dlperf judge --json`` prints about logs."""
-    known = results_schema()["$defs"]
-    judgement = known["Judgement"]
+    definitions = results_schema()["$defs"]
+    judgement = definitions["Judgement"]
     text = {"type": "string"}
     problem = {
         "type": "object",
@@ -180,7 +180,7 @@ def judged_schema() -> dict[str, Any]:
         "logs. Of several cases of results files it prints a results file "
         "(outcomes.schema.json). Rates are global, in the training's unit per second.",
         "oneOf": [alone, several],
-        "$defs": {"Comparison": known["Comparison"]},
+        "$defs": {"Comparison": definitions["Comparison"]},
     }
 
 

@@ -90,14 +90,14 @@ class Asked:
     @property
     def answer(self) -> Answer:
         """What the tries say."""
-        verdicts = {one.verdict for one in (*self.unchanged, *self.slower)}
+        verdicts = {attempt.verdict for attempt in (*self.unchanged, *self.slower)}
         if Verdict.ERROR in verdicts or (not self.stored.update and not self._cannot_run):
             return Answer.ERROR
         if not self.is_asked:
             return Answer.NOT_ASKED
         if not self.is_stored:
             return Answer.OPEN
-        if any(one.verdict in GOOD for one in self.slower):
+        if any(attempt.verdict in GOOD for attempt in self.slower):
             return Answer.BLIND
         if self.cries_wolf:
             return Answer.FALSE_ALARM
@@ -142,7 +142,7 @@ def lines(all_: Sequence[Asked], share: float) -> list[str]:
     found: list[str] = []
     for asked in all_:
         found += [f"{one_line(asked.stored.case.id)}: {asked.answer.value}"]
-        found += [f"  {line}" for line in _of_case(asked, share)]
+        found += [f"  {line}" for line in _lines_of_case(asked, share)]
     counts = Counter(asked.answer for asked in all_)
     parts = [f"{counts[answer]} {answer.value}" for answer in Answer if counts[answer]]
     question = f"does the gate see steps that take {_percent(share)} longer"
@@ -152,16 +152,16 @@ def lines(all_: Sequence[Asked], share: float) -> list[str]:
 def pages(all_: Iterable[Asked]) -> list[Path]:
     """Return the pages to open, each once: of each case that of its last session."""
     tries = [[*asked.store, *asked.unchanged, *asked.slower][-1:] for asked in all_]
-    return list(dict.fromkeys(one.page for last in tries for one in last))
+    return list(dict.fromkeys(attempt.page for last in tries for attempt in last))
 
 
-def _of_case(asked: Asked, share: float) -> list[str]:
+def _lines_of_case(asked: Asked, share: float) -> list[str]:
     if not asked.stored.update:
         return [_first_line(asked.stored)]
-    found = _tried("stored", asked.store, asked.is_stored)
-    found += _tried("unchanged", asked.unchanged, asked.passed_unchanged)
-    found += _tried("slower", asked.slower, asked.is_settled)
-    return [*found, _sentence(asked, share)]
+    sentences = _tried("stored", asked.store, asked.is_stored)
+    sentences += _tried("unchanged", asked.unchanged, asked.passed_unchanged)
+    sentences += _tried("slower", asked.slower, asked.is_settled)
+    return [*sentences, _sentence(asked, share)]
 
 
 def _stored(outcome: Outcome) -> str:
@@ -177,15 +177,19 @@ def _tried(what: str, tries: Sequence[Try], settled: bool) -> list[str]:
     if not tries:
         return []
     *before, last = tries
-    at = f" at try {len(tries)} of {TRIES}" if before and settled else ""
-    at = f" in try {len(tries)} of {TRIES}, too" if before and not settled else at
-    found = f"{last.verdict}{at}: {_first_line(last.outcome)}"
+    number_of_try = f" at try {len(tries)} of {TRIES}" if before and settled else ""
+    number_of_try = (
+        f" in try {len(tries)} of {TRIES}, too" if before and not settled else number_of_try
+    )
+    verdict = f"{last.verdict}{number_of_try}: {_first_line(last.outcome)}"
     if what == "stored" and settled:
-        found = f"{_stored(last.outcome)}{at}"
-    lines = [f"{what}: {found}"]
-    for number, one in enumerate(before, start=1):
-        alarm = " (a FALSE ALARM)" if _is_false_alarm(what, one) else ""
-        lines.append(f"  try {number} was {one.verdict}{alarm}: {_first_line(one.outcome)}")
+        verdict = f"{_stored(last.outcome)}{number_of_try}"
+    lines = [f"{what}: {verdict}"]
+    for number, attempt in enumerate(before, start=1):
+        alarm = " (a FALSE ALARM)" if _is_false_alarm(what, attempt) else ""
+        lines.append(
+            f"  try {number} was {attempt.verdict}{alarm}: {_first_line(attempt.outcome)}"
+        )
     return lines
 
 
@@ -198,7 +202,7 @@ def _sentence(asked: Asked, share: float) -> str:
     slower = f"steps that take {_percent(share)} longer"
     match asked.answer:
         case Answer.SEES:
-            alarms = sum(_is_false_alarm("unchanged", one) for one in asked.unchanged)
+            alarms = sum(_is_false_alarm("unchanged", attempt) for attempt in asked.unchanged)
             also = f"; {figures.counted(alarms, 'FALSE ALARM')} before that" if alarms else ""
             return f"the gate sees {slower} here{also}"
         case Answer.BLIND:

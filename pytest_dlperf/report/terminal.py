@@ -83,8 +83,8 @@ def _fitting(widths: Mapping[str, int], width: int, *, fewest: int) -> list[str]
     """Return the columns that fit with the verdict; None if there are less than ``fewest``."""
     kept = list(_COLUMNS)
     for name in ("", *_LEAST):
-        kept = [one for one in kept if one != name]
-        if sum(len(_GAP) + widths[one] for one in (*kept, _VERDICT)) <= width:
+        kept = [column for column in kept if column != name]
+        if sum(len(_GAP) + widths[column] for column in (*kept, _VERDICT)) <= width:
             return kept if len(kept) >= fewest else None
     return kept if not fewest else None
 
@@ -166,11 +166,11 @@ def render(
     *,
     width: int,
     verbosity: int = 0,
-    told: Collection[str] = frozenset(),
+    printed: Collection[str] = frozenset(),
 ) -> list[Line]:
     """Return the lines of the summary: table, sentences, how to reproduce, what is NOT JUDGED.
 
-    ``told`` are the ids of cases that were not judged and whose sentence pytest has printed, as
+    ``printed`` are the ids of cases that were not judged and whose sentence pytest has printed, as
     that of a failed test. ``width`` is that of the terminal; ``verbosity`` is pytest's: below 0
     there is one line, and one for each sentence of what is not judged; above 0 nothing is left
     out.
@@ -182,9 +182,9 @@ def render(
     lines = table(shown, width, verbose=verbose) if shown else []
     if len(shown) < len(outcomes):
         lines.append(Line(_left_out(outcomes, shown)))
-    lines += _sentences(shown, _of(_NAMED, verbose=verbose), told, verbose=verbose)
+    lines += _sentences(shown, _listed_max(_NAMED, verbose=verbose), printed, verbose=verbose)
     lines += [Line(text) for text in explanation.terminal_lines(shown, verbose=verbose)]
-    most = _of(_LISTED, verbose=verbose)
+    most = _listed_max(_LISTED, verbose=verbose)
     notes = [
         f"note: {o.case.id}: {p.message}"
         for o in outcomes
@@ -197,7 +197,7 @@ def render(
     for several in (notes, measured, scaling.terminal_lines(outcomes), published_lines):
         if several:
             lines += [Line(""), *(Line(one_line(text)) for text in several[:most])]
-            lines += _more(several, most)
+            lines += _left_out_line(several, most)
     pairs = [Line(text)] if (text := confirmation.cost(outcomes)) else []
     return [*lines, Line(""), *pairs, Line(headline(outcomes))]
 
@@ -219,41 +219,43 @@ def metrics_line(outcome: Outcome) -> str:
 def _not_judged(outcomes: Sequence[Outcome]) -> list[Line]:
     """Return a line for each sentence of cases that were not judged, with the change seen."""
     apart = [o for o in outcomes if o.judgement.verdict in NOT_JUDGED and not o.update]
-    found = by_sentence(apart)
+    by_sentence = outcomes_by_sentence(apart)
     lines = []
-    for (verdict, reason), alike in list(found.items())[:_LISTED]:
-        ids = ", ".join(f"{o.case.id}{_seen(o)}" for o in alike[:_NAMED])
-        more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
-        lines.append(Line(one_line(f"{ids}{more}: {verdict}: {reason}")))
-    return lines + _more(list(found), _LISTED)
+    for (verdict, reason), alike in list(by_sentence.items())[:_LISTED]:
+        ids = ", ".join(f"{o.case.id}{_change_seen(o)}" for o in alike[:_NAMED])
+        unnamed = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
+        lines.append(Line(one_line(f"{ids}{unnamed}: {verdict}: {reason}")))
+    return lines + _left_out_line(list(by_sentence), _LISTED)
 
 
-def _seen(outcome: Outcome) -> str:
+def _change_seen(outcome: Outcome) -> str:
     """Return the change that was seen with its interval, in brackets; nothing if unknown."""
-    found = outcome.judgement.throughput
-    if found.change is None:
+    throughput = outcome.judgement.throughput
+    if throughput.change is None:
         return ""
-    return f" ({figures.percent(found.change)}, 90 % interval {figures.interval(found)})"
+    return f" ({figures.percent(throughput.change)}, 90 % interval {figures.interval(throughput)})"
 
 
 def later_sessions(outcomes: Sequence[Outcome], *, verbosity: int = 0) -> list[str]:
     """Return a line for each stored case on what later sessions can detect, the worst first."""
-    known = [(one.later, one.case.id) for one in outcomes if one.later is not None]
-    known.sort(key=lambda found: -found[0].sees)
-    most = _of(_LISTED, verbose=verbosity > 0)
-    lines = [one_line(f"{case_id}: {sentence(later)}") for later, case_id in known[:most]]
-    return lines + [line.plain for line in _more(known, most)]
+    stored = [
+        (outcome.later, outcome.case.id) for outcome in outcomes if outcome.later is not None
+    ]
+    stored.sort(key=lambda row: -row[0].sees)
+    most = _listed_max(_LISTED, verbose=verbosity > 0)
+    lines = [one_line(f"{case_id}: {sentence(later)}") for later, case_id in stored[:most]]
+    return lines + [line.plain for line in _left_out_line(stored, most)]
 
 
-def _of(most: int, *, verbose: bool) -> int | None:
+def _listed_max(most: int, *, verbose: bool) -> int | None:
     """Return how many a list has at most; None for all."""
     return None if verbose else most
 
 
-def _more(all_: Sequence[object], most: int | None) -> list[Line]:
+def _left_out_line(all_: Sequence[object], most: int | None) -> list[Line]:
     """Return a line that says how many a list has left out; none if it has all."""
-    more = 0 if most is None else max(0, len(all_) - most)
-    return [Line(f"... and {more} more; -v shows all")] if more else []
+    left_out = 0 if most is None else max(0, len(all_) - most)
+    return [Line(f"... and {left_out} more; -v shows all")] if left_out else []
 
 
 def _shown(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -274,21 +276,24 @@ def _left_out(outcomes: Sequence[Outcome], shown: Sequence[Outcome]) -> str:
 
 
 def _problems(outcome: Outcome) -> Sequence[Problem]:
-    found = () if outcome.measurement is None else outcome.measurement.problems
+    problems = () if outcome.measurement is None else outcome.measurement.problems
     if (pairs := confirmation.as_pairs(outcome)) is not None:
-        known = {problem.message for problem in found}
-        found = (*found, *(one for one in _problems(pairs) if one.message not in known))
-    other = outcome.against.measurement if outcome.against else None
-    if outcome.against is None or other is None:
-        return found
+        messages = {problem.message for problem in problems}
+        problems = (
+            *problems,
+            *(problem for problem in _problems(pairs) if problem.message not in messages),
+        )
+    other_arm = outcome.against.measurement if outcome.against else None
+    if outcome.against is None or other_arm is None:
+        return problems
     name = outcome.against.name
-    return (*found, *(replace(p, message=f"{name}: {p.message}") for p in other.problems))
+    return (*problems, *(replace(p, message=f"{name}: {p.message}") for p in other_arm.problems))
 
 
-#: In place of a sentence that stands above.
 #: Verdicts of stored sessions whose case is explained though pairs, or equal code, let it pass.
-_SEEN: Final = frozenset({Verdict.REGRESSED, Verdict.INCOMPARABLE, Verdict.UNSTEADY})
-_TOLD: Final = "as its failure above says"
+_EXPLAINED: Final = frozenset({Verdict.REGRESSED, Verdict.INCOMPARABLE, Verdict.UNSTEADY})
+#: In place of a sentence that is above.
+_IS_ABOVE: Final = "as its failure above says"
 
 
 def _details(outcome: Outcome) -> list[str]:
@@ -296,14 +301,14 @@ def _details(outcome: Outcome) -> list[str]:
 
 
 def _sentences(
-    outcomes: Sequence[Outcome], most: int | None, told: Collection[str], *, verbose: bool
+    outcomes: Sequence[Outcome], most: int | None, printed: Collection[str], *, verbose: bool
 ) -> list[Line]:
     lines = []
-    for (verdict, reason), alike in by_sentence(outcomes, verbose=verbose).items():
+    for (verdict, reason), alike in outcomes_by_sentence(outcomes, verbose=verbose).items():
         lines += [Line(""), *(Line(f"{outcome.case.id}: {verdict}") for outcome in alike[:most])]
-        lines += _more(alike, most)
-        is_told = verdict in NOT_JUDGED and all(outcome.case.id in told for outcome in alike)
-        text = _TOLD if is_told else printable(reason)
+        lines += _left_out_line(alike, most)
+        is_printed = verdict in NOT_JUDGED and all(outcome.case.id in printed for outcome in alike)
+        text = _IS_ABOVE if is_printed else printable(reason)
         lines += [Line(f"  {line}") for line in text.splitlines()]
         if verbose:
             lines += [Line(f"    {line}") for outcome in alike for line in _details(outcome)]
@@ -312,11 +317,11 @@ def _sentences(
     return lines
 
 
-def by_sentence(
+def outcomes_by_sentence(
     outcomes: Sequence[Outcome], *, verbose: bool = False
 ) -> dict[tuple[Verdict, str], list[Outcome]]:
     """Return what is to be explained, cases of one sentence together; ``verbose``: of all."""
-    found: dict[tuple[Verdict, str], list[Outcome]] = {}
+    alike: dict[tuple[Verdict, str], list[Outcome]] = {}
     for outcome in outcomes:
         judgement = outcome.judgement
         # A further line is something beside the verdict, such as what was not stored
@@ -324,11 +329,11 @@ def by_sentence(
         tells_more = tells_more or (verbose and bool(judgement.details))
         second = outcome.confirmation
         # The table alone would look as if nothing were to be known of such a change
-        tells_more = tells_more or (second is not None and second.stored.verdict in _SEEN)
+        tells_more = tells_more or (second is not None and second.stored.verdict in _EXPLAINED)
         if judgement.verdict is not Verdict.PASSED or tells_more:
             key = judgement.verdict, judgement.reason
-            found.setdefault(key, []).append(outcome)
-    return found
+            alike.setdefault(key, []).append(outcome)
+    return alike
 
 
 def _published(outcome: Outcome) -> str:

@@ -26,7 +26,6 @@ NOT_YET: Final = (
     "pytest_dlperf/judge",
     "pytest_dlperf/launch",
     "pytest_dlperf/measure",
-    "pytest_dlperf/report",
     "pytest_dlperf/session",
     "pytest_dlperf/worker",
 )
@@ -44,7 +43,9 @@ NO_NOUN: Final = re.compile(r"_?(?:(?:of|by)(?:_\w+)?|in|on|to|with|without)")
 #: A third of a screen: below it, one pronoun is clear.
 SHORT_LINES: Final = 17
 #: Keys of files and of the marker: they stay as users know them.
-KEYS: Final = frozenset({"Case.known", "Judgement.known", "GpuRecord.others"})
+KEYS: Final = frozenset(
+    {"Case.known", "EnvironmentBlock.others", "GpuRecord.others", "Judgement.known"}
+)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Places = Iterator[tuple[int, str]]

@@ -47,24 +47,24 @@ def environment_changes(outcome: Outcome) -> Changes | None:
     if outcome.against is not None:
         if not outcome.against.software:
             return None
-        found = [
+        changes = [
             *_commits(outcome.against.commit, outcome.commit),
             *_differences(outcome.against.software, environment.software),
             *_packages(outcome),
         ]
-        return Changes(f"against {outcome.against.name}", tuple(found))
+        return Changes(f"against {outcome.against.name}", tuple(changes))
     level = level_of(outcome.baseline_sessions)
     if not level or not (level[-1].software or level[-1].machine):
         return None
     last = level[-1]
-    found = [
+    changes = [
         *_differences(last.software, environment.software),
         *_packages(outcome),
         *_commits(last.commit, outcome.commit),
         *_differences(last.machine, environment.machine),
         *_differences({"node": last.node}, {"node": environment.node}),
     ]
-    return Changes(f"since the baseline's last session, {last.time}", tuple(found))
+    return Changes(f"since the baseline's last session, {last.time}", tuple(changes))
 
 
 def changes_section(outcome: Outcome) -> Html:
@@ -89,11 +89,11 @@ def _value(value: str | None) -> TableCell:
 
 
 def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Change]:
-    names = [*now, *(one for one in before if one not in now)]
+    names = [*now, *(key for key in before if key not in now)]
     return [
-        Change(one, before.get(one), now.get(one))
-        for one in names
-        if before.get(one) != now.get(one)
+        Change(key, before.get(key), now.get(key))
+        for key in names
+        if before.get(key) != now.get(key)
     ]
 
 
@@ -133,10 +133,10 @@ def case_section(
         # Within it: a browser without scripts opens what is around a link's target
         f'<div class="target" id="{link}"></div>',
         sentence(outcome.judgement.reason),
-        *(paragraph(one, kind="quiet") for one in outcome.judgement.details),
+        *(paragraph(detail, kind="quiet") for detail in outcome.judgement.details),
         command_of([outcome]) if outcome.failed else Html(""),
-        *(paragraph(f"note: {one}", kind="quiet") for one in _problems(outcome)),
-        *(paragraph(f"note: pairs: {one}", kind="quiet") for one in _problems(pairs)),
+        *(paragraph(f"note: {message}", kind="quiet") for message in _problems(outcome)),
+        *(paragraph(f"note: pairs: {message}", kind="quiet") for message in _problems(pairs)),
         *([] if outcome.later is None else [paragraph(later.sentence(outcome.later))]),
         _comparisons(outcome),
         explanation_section(outcome.explanation),
@@ -172,20 +172,24 @@ def case_section(
 def _problems(outcome: Outcome | None) -> list[str]:
     if outcome is None:
         return []
-    found = [] if outcome.measurement is None else list(outcome.measurement.problems)
-    messages = [problem.message for problem in found]
+    problems = [] if outcome.measurement is None else list(outcome.measurement.problems)
+    messages = [problem.message for problem in problems]
     if outcome.against is not None and outcome.against.measurement is not None:
-        theirs = outcome.against.measurement.problems
-        messages += [f"{outcome.against.name}: {problem.message}" for problem in theirs]
+        other_problems = outcome.against.measurement.problems
+        messages += [f"{outcome.against.name}: {problem.message}" for problem in other_problems]
     return messages
 
 
 def _comparisons(outcome: Outcome) -> Html:
     """Return the table of gated metrics; nothing where none could be compared."""
     judgement = outcome.judgement
-    found = {"throughput": judgement.throughput, **judgement.metrics}
-    known = {metric: one for metric, one in found.items() if one.before is not None}
-    if not known:
+    comparisons = {"throughput": judgement.throughput, **judgement.metrics}
+    compared = {
+        metric: comparison
+        for metric, comparison in comparisons.items()
+        if comparison.before is not None
+    }
+    if not compared:
         return Html("")
     columns = [
         Column(heading="metric"),
@@ -196,10 +200,10 @@ def _comparisons(outcome: Outcome) -> Html:
         Column(heading="verdict"),
     ]
     runs = outcome.measurement.runs if outcome.measurement else ()
-    units = {name: one.unit for name, one in (runs[0].metrics if runs else {}).items()}
+    units = {name: metric.unit for name, metric in (runs[0].metrics if runs else {}).items()}
     rows = [
         _comparison(metric, comparison, units.get(metric, ""))
-        for metric, comparison in known.items()
+        for metric, comparison in compared.items()
     ]
     return table("What was compared", columns, rows)
 

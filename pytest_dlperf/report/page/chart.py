@@ -39,7 +39,7 @@ class Layer:
 class Tick(NamedTuple):
     """A place on an axis, and its label."""
 
-    at: float
+    value: float
     label: str
 
 

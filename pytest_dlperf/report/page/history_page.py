@@ -45,12 +45,13 @@ _COLUMNS: Final = (
 NEVER: Final = number(figures.ABSENT, None)
 
 
-def render_history(found: HistoryFound, *, note: str = "") -> str:
+def render_history(history: HistoryFound, *, note: str = "") -> str:
     """Return the page of the series of a history; ``note`` is a sentence for its top."""
     rows: list[TableRow] = []
     sections: list[Html] = []
     ordered = sorted(
-        ((series, changes_within(series, found.changes)) for series in found.series), key=_newest
+        ((series, changes_within(series, history.changes)) for series in history.series),
+        key=_newest,
     )
     share = _POINTS_MAX // max(1, min(len(ordered), _CHARTS_MAX))
     points_max = min(POINTS_MAX, max(_POINTS_MIN, share))
@@ -63,8 +64,8 @@ def render_history(found: HistoryFound, *, note: str = "") -> str:
     body = joined(
         [
             f"<header><h1>{TITLE}</h1>",
-            f'<p class="quiet">{name(found.history)}</p></header>',
-            paragraph(_summary(found)),
+            f'<p class="quiet">{name(history.history)}</p></header>',
+            paragraph(_summary(history)),
             paragraph(note),
             "<h2>Series</h2>",
             filters(KEY, noun="series", facets={"changed": buttons}),
@@ -73,7 +74,7 @@ def render_history(found: HistoryFound, *, note: str = "") -> str:
             *sections,
         ]
     )
-    return render_page(title=f"{TITLE}, {len(found.series)} series", body=body)
+    return render_page(title=f"{TITLE}, {len(history.series)} series", body=body)
 
 
 def _newest(one: tuple[Series, Sequence[Change]]) -> tuple[bool, str, str]:

@@ -51,9 +51,9 @@ def icicle(modules: Sequence[ModuleTime]) -> Html:
 
     Nothing where no operator has the path of a module.
     """
-    if not any(one.path.removesuffix(_BACKWARD) not in _NO_MODULE for one in modules):
+    if not any(module.path.removesuffix(_BACKWARD) not in _NO_MODULE for module in modules):
         return Html("")
-    compares = any(one.before_ms is not None for one in modules)
+    compares = any(module.before_ms is not None for module in modules)
     root = _tree(modules)
     whole = max(root.after_ms, root.before_ms)
     if whole <= 0:

@@ -31,7 +31,7 @@ def visible(value: str) -> str:
     r"""Return ``value`` with unseen characters in writing: ESC as ``␛``, U+202E as ``\u202e``."""
     if _PLAIN.fullmatch(value):
         return value
-    return "".join(map(_seen, value))
+    return "".join(map(_visible, value))
 
 
 def name(value: object) -> Html:
@@ -67,7 +67,7 @@ def _language(value: str) -> str:
     return ' lang="zh-Hans"' if _HAN.search(value) and not _KANA.search(value) else ""
 
 
-def _seen(character: str) -> str:
+def _visible(character: str) -> str:
     if character in _KEPT or unicodedata.category(character) not in _UNSEEN:
         return character
     point = ord(character)
@@ -78,7 +78,7 @@ def _seen(character: str) -> str:
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Html:
     """Return names and values from outside, as a list; nothing where there is none."""
-    entries = [f"<dt>{text(one)}</dt><dd>{name(value)}</dd>" for one, value in pairs]
+    entries = [f"<dt>{text(key)}</dt><dd>{name(value)}</dd>" for key, value in pairs]
     return joined(["<dl>", *entries, "</dl>"]) if entries else Html("")
 
 
@@ -100,8 +100,8 @@ def render_page(*, title: str, body: Html, scripts: Sequence[str] = ()) -> str:
     addition to the one of all pages.
     """
     style = _own("page.css")
-    sources = [_own(one) for one in ("page.js", *scripts)]
-    allowed = " ".join(f"'{integrity(one)}'" for one in sources)
+    sources = [_own(file) for file in ("page.js", *scripts)]
+    allowed = " ".join(f"'{integrity(source)}'" for source in sources)
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -115,7 +115,7 @@ def render_page(*, title: str, body: Html, scripts: Sequence[str] = ()) -> str:
             f"<title>{text(title)}</title>\n<style>{style}</style>\n</head>\n<body>",
             '<a class="skip" href="#main">Skip to the content</a>',
             f'<main id="main" tabindex="-1">\n{_NOSCRIPT}{body}\n</main>',
-            *(f"<script>{one}</script>" for one in sources),
+            *(f"<script>{source}</script>" for source in sources),
             "</body>\n</html>\n",
         ]
     )

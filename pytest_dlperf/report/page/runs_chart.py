@@ -79,11 +79,11 @@ def _pairs(outcome: Outcome) -> list[_Group]:
 
 def _chart(outcome: Outcome, groups: Sequence[_Group], unit: str, *, paired: bool) -> Chart:
     # Both arms of a pair have one place
-    at = {index: index // 2 if paired else index for index in range(len(groups))}
-    labels = list({at[index]: group.label for index, group in enumerate(groups)}.values())
+    place_of = {index: index // 2 if paired else index for index in range(len(groups))}
+    labels = list({place_of[index]: group.label for index, group in enumerate(groups)}.values())
     layers = _level(outcome)
     for arm in ("baseline", "now"):
-        chosen = [(at[i], group) for i, group in enumerate(groups) if group.arm == arm]
+        chosen = [(place_of[i], group) for i, group in enumerate(groups) if group.arm == arm]
         runs = tuple(
             Mark(place, rate, hover=f"{group.name}, run {run}: {figures.rate(rate)} {unit}")
             for place, group in chosen
@@ -211,16 +211,16 @@ def memory_chart(outcome: Outcome) -> Drawn | None:
 
 def skew_chart(outcome: Outcome) -> Drawn | None:
     """Return how far each rank's own time is above the others'; None where it is not known."""
-    found = rank_skews(outcome)
-    if found is None:
+    skews = rank_skews(outcome)
+    if skews is None:
         return None
     nodes = _nodes(outcome)
     basis = (
         "the CPU seconds of the window"
-        if found.basis == CPU_SECONDS
+        if skews.basis == CPU_SECONDS
         else "iterations in which a rank waits for no other"
     )
-    values = {rank: 100 * above for rank, above in found.above.items()}
+    values = {rank: 100 * above for rank, above in skews.above.items()}
     title = "% above the others"
     return Drawn(
         chart=_bars(values, nodes, title, f"Skew of the ranks of {outcome.case.id}", None),
@@ -230,7 +230,7 @@ def skew_chart(outcome: Outcome) -> Drawn | None:
             "Skew",
             title,
             nodes,
-            {rank: (figures.percent(above), above) for rank, above in found.above.items()},
+            {rank: (figures.percent(above), above) for rank, above in skews.above.items()},
         ),
     )
 

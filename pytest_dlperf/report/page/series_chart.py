@@ -58,9 +58,11 @@ def remarks(point: Point) -> str:
 
 
 def _chart(series: Series, points: Sequence[Point], changes: Sequence[Change]) -> Chart:
-    at = {point.number: place for place, point in enumerate(points)}
+    place_of = {point.number: place for place, point in enumerate(points)}
     # Between the last outcome of the one level and the first of the other
-    drawn = [(at[one.number] - 0.5, one) for one in changes if one.number in at]
+    drawn = [
+        (place_of[change.number] - 0.5, change) for change in changes if change.number in place_of
+    ]
     layers: list[Layer] = []
     if changes:
         levels = tuple(_levels(points, changes, drawn))
@@ -70,7 +72,7 @@ def _chart(series: Series, points: Sequence[Point], changes: Sequence[Change]) -
         layers.append(Layer(shape="rule", style="mark", marks=marks))
     for shape, style, is_left_out in _STYLES:
         some = tuple(
-            Mark(at[point.number], point.throughput, hover=_hover_text(series, point))
+            Mark(place_of[point.number], point.throughput, hover=_hover_text(series, point))
             for point in points
             if point.throughput is not None and bool(point.left_out) == is_left_out
         )

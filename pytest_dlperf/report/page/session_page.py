@@ -57,8 +57,11 @@ def comparison_section(document: Document) -> Html:
 
 
 def _grid(grid: Grid) -> Html:
-    first, *others = grid.headings
-    columns = [Column(heading=first), *(Column(heading=one, kind="number") for one in others)]
+    first, *numbers = grid.headings
+    columns = [
+        Column(heading=first),
+        *(Column(heading=heading, kind="number") for heading in numbers),
+    ]
     rows = [TableRow(cells=tuple(_cell(mark) for mark in row)) for row in grid.rows]
     return joined([f"<h3>{text(grid.heading)}</h3>", table(grid.remark, columns, rows)])
 

@@ -40,8 +40,8 @@ def compare_page(site: Site, shown: Sequence[ShownSeries]) -> str:
     """Return the comparison of the two newest sessions, with the data of all others."""
     place = {
         point.number: (index, _Compared(point.throughput, verdict_words(point)))
-        for index, one in enumerate(shown)
-        for point in one.series.points
+        for index, shown_series in enumerate(shown)
+        for point in shown_series.series.points
     }
     # Of several outcomes of a series the session's last one
     outcomes = [dict(place[n] for n in s.outcomes if n in place) for s in site.sessions]
@@ -70,27 +70,28 @@ def _compared_rows(
     shown: Sequence[ShownSeries], before: Mapping[int, _Compared], after: Mapping[int, _Compared]
 ) -> list[TableRow]:
     """Return the rows that ``compare.js`` makes of two sessions."""
-    found = []
-    for index, one in enumerate(shown):
+    rows = []
+    for index, shown_series in enumerate(shown):
         if index not in before and index not in after:
             continue
         old, new = before.get(index), after.get(index)
         rates = [None if side is None else side.rate for side in (old, new)]
         change = rates[1] / rates[0] - 1 if rates[0] and rates[1] is not None else None
+        series = shown_series.series
         row = TableRow(
             cells=(
                 TableCell(
-                    shown=Html(f'<a href="{text(one.link)}">{name(one.series.case_id)}</a>'),
-                    sort=one.series.case_id,
+                    shown=Html(f'<a href="{text(shown_series.link)}">{name(series.case_id)}</a>'),
+                    sort=series.case_id,
                 ),
-                TableCell(shown=name(_place(one.series))),
-                *(number(_rate(rate, one.series.unit), rate) for rate in rates),
+                TableCell(shown=name(_place(series))),
+                *(number(_rate(rate, series.unit), rate) for rate in rates),
                 number(figures.percent(change), change),
                 *(cell(figures.ABSENT if side is None else side.verdict) for side in (old, new)),
             )
         )
-        found.append((change is None, change or 0.0, index, row))
-    return [row for _, _, _, row in sorted(found, key=lambda one: one[:3])]
+        rows.append((change is None, change or 0.0, index, row))
+    return [row for _, _, _, row in sorted(rows, key=lambda entry: entry[:3])]
 
 
 def _rate(value: float | None, unit: str) -> str:
@@ -117,11 +118,17 @@ def _data(
     site: Site, shown: Sequence[ShownSeries], outcomes: Sequence[Mapping[int, _Compared]]
 ) -> str:
     """Return the outcomes of all sessions as JSON that cannot end its element."""
-    verdicts = sorted({one.verdict for session in outcomes for one in session.values()})
+    verdicts = sorted({compared.verdict for session in outcomes for compared in session.values()})
     values = {
         "sessions": [session.name for session in site.sessions],
         "series": [
-            [one.series.case_id, _place(one.series), one.series.unit, one.link] for one in shown
+            [
+                shown_series.series.case_id,
+                _place(shown_series.series),
+                shown_series.series.unit,
+                shown_series.link,
+            ]
+            for shown_series in shown
         ],
         "verdicts": verdicts,
         "outcomes": [

@@ -51,9 +51,11 @@ class ShownSeries(NamedTuple):
 
     def accepted(self, change: Change) -> Acknowledged | None:
         """Return who accepted the level of ``change``, before there was another."""
-        later = [one.time for one in self.changes if one.time > change.time]
+        later = [
+            later_change.time for later_change in self.changes if later_change.time > change.time
+        ]
         until = min(later, default="~")  # behind every time
-        fits = (one for one in self.acknowledged if change.time <= one.time < until)
+        fits = (level for level in self.acknowledged if change.time <= level.time < until)
         return next(fits, None)
 
 

@@ -73,18 +73,20 @@ _COLUMNS: Final = (
 
 
 def _index(site: Site, shown: Sequence[ShownSeries]) -> str:
-    points = sum(len(one.series.points) for one in shown)
-    verdicts = Counter(one.newest.verdict for one in shown)
+    points = sum(len(entry.series.points) for entry in shown)
+    verdicts = Counter(entry.newest.verdict for entry in shown)
     summary = (
         f"{figures.counted(points, 'outcome')} of {figures.counted(len(shown), 'series')} in "
         f"{figures.counted(len(site.sessions), 'session')}, {site.sessions[0].time} to "
         f"{site.sessions[-1].time}"
     )
     facets = {
-        "verdict": {one: Html(f"{_badge(one)} {count}") for one, count in verdicts.items()},
+        "verdict": {
+            verdict: Html(f"{_badge(verdict)} {count}") for verdict, count in verdicts.items()
+        },
         "changed": {kind: text(kind) for kind in ("slower", "faster", "steady")},
     }
-    rows = [_index_row(index, one) for index, one in enumerate(shown)]
+    rows = [_index_row(index, entry) for index, entry in enumerate(shown)]
     return site_page(
         TITLE,
         "",
@@ -99,11 +101,11 @@ def _index(site: Site, shown: Sequence[ShownSeries]) -> str:
     )
 
 
-def _index_row(index: int, one: ShownSeries) -> TableRow:
-    series, newest = one.series, one.newest
+def _index_row(index: int, shown: ShownSeries) -> TableRow:
+    series, newest = shown.series, shown.newest
     rate = _newest_rate(series)
-    change = one.changes[-1] if one.changes else None
-    accepted = None if change is None else one.accepted(change)
+    change = shown.changes[-1] if shown.changes else None
+    accepted = None if change is None else shown.accepted(change)
     share = None if change is None else change.change
     kind = "steady" if share is None else "slower" if share < 0 else "faster"
     curve = [point.throughput for point in series.level_points[-_SPARK_POINTS:]]
@@ -112,7 +114,7 @@ def _index_row(index: int, one: ShownSeries) -> TableRow:
         facets={"verdict": newest.verdict, "changed": kind},
         cells=(
             TableCell(
-                shown=Html(f'<a href="{text(one.link)}">{name(series.case_id)}</a>'),
+                shown=Html(f'<a href="{text(shown.link)}">{name(series.case_id)}</a>'),
                 sort=series.case_id,
             ),
             TableCell(shown=name(series.machine_class), sort=series.machine_class),
@@ -156,33 +158,33 @@ def _case_page(case_id: str, some: Sequence[ShownSeries]) -> str:
     return site_page(case_id, "../", [_section(one) for one in some])
 
 
-def _section(one: ShownSeries) -> Html:
-    series = one.series
+def _section(shown: ShownSeries) -> Html:
+    series = shown.series
     place = ", ".join(filter(None, (series.machine_class, series.node))) or "unknown machine"
     under = "; ".join(f"{key} {value}" for key, value in series.conditions.items())
     parts = [
-        f'<section id="{one.anchor}">',
+        f'<section id="{shown.anchor}">',
         f"<h2>{name(place)}</h2>",
         f'<p class="quiet">{text(f"under {under}")}</p>' if under else "",
-        f"<p>{_badge_of(one.newest)} {text(one.newest.time)}</p>",
+        f"<p>{_badge_of(shown.newest)} {text(shown.newest.time)}</p>",
     ]
-    if one.last_word is not None:
-        parts.append(sentence(one.last_word.reason))
-        if one.last_word.known_slowdown:
-            parts.append(paragraph(one.last_word.known_slowdown))
-    chart = series_chart(series, one.changes, points_max=_POINTS_MAX)
+    if shown.last_word is not None:
+        parts.append(sentence(shown.last_word.reason))
+        if shown.last_word.known_slowdown:
+            parts.append(paragraph(shown.last_word.known_slowdown))
+    chart = series_chart(series, shown.changes, points_max=_POINTS_MAX)
     parts += [
-        figure(one.anchor, "Throughput", chart) or paragraph("Nothing was measured."),
-        _changes(one),
-        _acknowledged(one),
+        figure(shown.anchor, "Throughput", chart) or paragraph("Nothing was measured."),
+        _changes(shown),
+        _acknowledged(shown),
         "</section>",
     ]
     return joined(part for part in parts if part)
 
 
-def _changes(one: ShownSeries) -> Html:
+def _changes(shown: ShownSeries) -> Html:
     """Return where the level changed, the newest first; nothing where it never did."""
-    if not one.changes:
+    if not shown.changes:
         return Html("")
     columns = [
         Column(heading="since"),
@@ -195,8 +197,8 @@ def _changes(one: ShownSeries) -> Html:
         Column(heading="accepted"),
     ]
     rows = []
-    for change in reversed(one.changes):
-        accepted = one.accepted(change)
+    for change in reversed(shown.changes):
+        accepted = shown.accepted(change)
         canary = "; ".join(f"{n} {figures.percent(v)}" for n, v in change.canary.items())
         rows.append(
             TableRow(
@@ -212,7 +214,7 @@ def _changes(one: ShownSeries) -> Html:
                 )
             )
         )
-    return table(f"Changes of the level, {one.series.unit}/s", columns, rows)
+    return table(f"Changes of the level, {shown.series.unit}/s", columns, rows)
 
 
 def _acknowledged(one: ShownSeries) -> Html:
@@ -236,7 +238,7 @@ def _sessions_page(site: Site) -> str:
     rows = []
     before: StoredSession | None = None
     for session in site.sessions:
-        counts = Counter(verdicts[one] for one in session.outcomes if one in verdicts)
+        counts = Counter(verdicts[key] for key in session.outcomes if key in verdicts)
         verdict_counts = ", ".join(
             f"{count} {verdict}" for verdict, count in sorted(counts.items())
         )

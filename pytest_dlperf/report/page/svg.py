@@ -36,8 +36,8 @@ _UNITS: Final = ((9, "G"), (6, "M"), (3, "k"))
 def draw(chart: Chart) -> Html:
     """Return the chart as an element of HTML, with a label for those who do not see it."""
     marks = [mark for layer in chart.layers for mark in layer.marks]
-    x = _spanned(chart.x, [(one.x, one.x2) for one in marks], _TICKS_X)
-    y = _spanned(chart.y, [(one.y, one.y2) for one in marks], _TICKS_Y)
+    x = _spanned(chart.x, [(mark.x, mark.x2) for mark in marks], _TICKS_X)
+    y = _spanned(chart.y, [(mark.y, mark.y2) for mark in marks], _TICKS_Y)
     legend, lines = _legend(chart)
     left = 12 + _LINE + max((_length(tick.label) for tick in y.ticks or ()), default=0)
     top = _ABOVE + lines * _LINE
@@ -81,9 +81,11 @@ class _Plot(NamedTuple):
 
 def _spanned(axis: Axis, ends: Iterable[tuple[float, float | None]], count: int) -> Axis:
     """Return ``axis`` with its span and its ticks."""
-    found = [one for pair in ends for one in pair if one is not None and math.isfinite(one)]
-    low = min(found, default=0.0) if axis.low is None else axis.low
-    high = max(found, default=1.0) if axis.high is None else axis.high
+    values = [
+        value for pair in ends for value in pair if value is not None and math.isfinite(value)
+    ]
+    low = min(values, default=0.0) if axis.low is None else axis.low
+    high = max(values, default=1.0) if axis.high is None else axis.high
     if axis.zero:
         low, high = min(low, 0.0), max(high, 0.0)
     if low == high:
@@ -122,9 +124,11 @@ def _round(low: float, high: float, step: float) -> tuple[Tick, ...]:
 def _powers(low: float, high: float) -> tuple[Tick, ...]:
     """Return 1, 2 and 5 times powers of ten; the ends as they are where fewer than two fit."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    found = [times * 10.0**power for power in powers for times in (1, 2, 5)]
-    found = [one for one in found if low <= one <= high]
-    return tuple(Tick(one, f"{one:.4g}") for one in (found if len(found) > 1 else (low, high)))
+    values = [times * 10.0**power for power in powers for times in (1, 2, 5)]
+    values = [value for value in values if low <= value <= high]
+    return tuple(
+        Tick(value, f"{value:.4g}") for value in (values if len(values) > 1 else (low, high))
+    )
 
 
 def _scale(axis: Axis, begin: float, end: float) -> Callable[[float], float]:
@@ -147,20 +151,22 @@ def _scale(axis: Axis, begin: float, end: float) -> Callable[[float], float]:
 
 def _axes(plot: _Plot, x: Axis, y: Axis, width: int) -> Iterator[str]:
     """Yield lines and labels of both axes; labels that would overlap are left out."""
-    lines = "".join(f"M{_n(plot.left)} {_n(plot.y(t.at))}H{_n(plot.right)}" for t in y.ticks or ())
+    lines = "".join(
+        f"M{_n(plot.left)} {_n(plot.y(t.value))}H{_n(plot.right)}" for t in y.ticks or ()
+    )
     yield f'<path class="grid" d="{lines}"/>'
     yield f'<path class="axis" d="M{_n(plot.left)} {_n(plot.bottom)}H{_n(plot.right)}"/>'
     yield '<g class="labels" text-anchor="end">'
-    for tick in _apart(y.ticks or (), lambda tick: -plot.y(tick.at), lambda _: 12):
-        at = _n(plot.y(tick.at) + 4)
-        yield f'<text x="{_n(plot.left - 6)}" y="{at}">{text(tick.label)}</text>'
+    for tick in _apart(y.ticks or (), lambda tick: -plot.y(tick.value), lambda _: 12):
+        text_y = _n(plot.y(tick.value) + 4)
+        yield f'<text x="{_n(plot.left - 6)}" y="{text_y}">{text(tick.label)}</text>'
     yield '</g><g class="labels" text-anchor="middle">'
     for tick in _apart(
-        x.ticks or (), lambda tick: plot.x(tick.at), lambda tick: _length(tick.label) + _GAP
+        x.ticks or (), lambda tick: plot.x(tick.value), lambda tick: _length(tick.label) + _GAP
     ):
         half = _length(tick.label) / 2
-        at = _n(min(max(plot.x(tick.at), half), width - half))
-        yield f'<text x="{at}" y="{_n(plot.bottom + _LINE)}">{text(tick.label)}</text>'
+        text_x = _n(min(max(plot.x(tick.value), half), width - half))
+        yield f'<text x="{text_x}" y="{_n(plot.bottom + _LINE)}">{text(tick.label)}</text>'
     middle, below = _n((plot.left + plot.right) / 2), _n(plot.bottom + 2 * _LINE)
     yield f'<text x="{middle}" y="{below}">{text(x.title)}</text>'
     middle = _n((plot.top + plot.bottom) / 2)

@@ -130,8 +130,8 @@ def trace_chart(outcome: Outcome) -> Drawn | None:
     warmup = warmup_of(measurement, shown)
     other_arm = outcome.against.measurement if outcome.against else None
     if outcome.against is not None and other_arm is not None:
-        theirs = _median_run(other_arm)
-        behind, of = [theirs] if theirs else [], outcome.against.name
+        other_run = _median_run(other_arm)
+        behind, of = [other_run] if other_run else [], outcome.against.name
     else:
         rest = [run for run in measurement.runs if run is not shown and len(run.step_seconds) > 1]
         behind, of = rest[:_OTHERS_MAX], ""
@@ -162,8 +162,8 @@ def _chart(
     if warmup:
         shaded = Mark(0, START, x2=warmup, y2=END)
         layers.append(Layer(shape="area", style="warmup", marks=(shaded,)))
-    for other in map(thinned, behind):
-        layers.append(Layer(shape="line", style="other", marks=_steps(other)))
+    for run in map(thinned, behind):
+        layers.append(Layer(shape="line", style="other", marks=_steps(run)))
     layers.append(Layer(shape="line", style="now", marks=_steps(trace)))
     if waits := tuple(_waits(trace)):
         layers.append(Layer(shape="rule", style="wait", marks=waits))

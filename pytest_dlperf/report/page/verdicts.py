@@ -149,8 +149,8 @@ def _reason_once(
     links: Mapping[int, str],
 ) -> Html:
     named = [_linked(outcomes[index].case.id, links.get(index, "")) for index in indexes]
-    more = len(named) - _NAMED_MAX
-    cases = ", ".join(named[:_NAMED_MAX]) + (f", and {more} more" if more > 0 else "")
+    unnamed = len(named) - _NAMED_MAX
+    cases = ", ".join(named[:_NAMED_MAX]) + (f", and {unnamed} more" if unnamed > 0 else "")
     return joined(
         [
             f'<div class="sentence {_side(verdict)}"><p>{badge(verdict)} {cases}</p>',

@@ -347,7 +347,7 @@ class Collector:
             self.outcomes,
             width=self._config.get_terminal_writer().fullwidth,
             verbosity=verbosity,
-            told=self._told(reporter),
+            printed=self._told(reporter),
         )
         begin = "" if verbosity >= 0 else "dlperf: "
         for line in lines:
