@@ -39,7 +39,7 @@ class StepBatches:
         if self._work is not None:
             self._amounts.append(self._work(batch))
         else:
-            self._rows.append(self._counted.of(batch))
+            self._rows.append(self._counted.rows_of(batch))
 
     def say(self, step: Step) -> None:
         """Say to ``step``, which ends, what went into it."""

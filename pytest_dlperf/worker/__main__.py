@@ -122,8 +122,8 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     _check_trained(arguments, framework.job, model, arithmetic, trained)
     if arguments.rank == 0:
         records.write(settings=settings_record())
-    if (found := imported()) is not None:
-        records.write(imports=found)
+    if (imports := imported()) is not None:
+        records.write(imports=imports)
     records.write(end=MomentRecord(time=time.time()))
     framework.close()
 

@@ -113,7 +113,7 @@ class BatchRows:
         self._spots: list[_Spot] = []
         self._tries = 0
 
-    def of(self, batch: Any) -> int | None:
+    def rows_of(self, batch: Any) -> int | None:
         """Return the rows of ``batch``, at most ``whole``; None where they are not known.
 
         They are not before a whole batch was seen, nor where the batch is packed into one row, nor
@@ -136,16 +136,16 @@ class BatchRows:
         if len(keys) > _DEPTH:
             return _Shown([], [], [], is_filled=False)
         if isinstance(value, Mapping):
-            return self._in({key: value[key] for key in value}, keys)
+            return self._shown_parts({key: value[key] for key in value}, keys)
         if dataclasses.is_dataclass(value):
             names = (field.name for field in dataclasses.fields(value))
-            return self._in({name: getattr(value, name) for name in names}, keys)
+            return self._shown_parts({name: getattr(value, name) for name in names}, keys)
         if not isinstance(value, list | tuple):
             size = _size(value, _Spot((), is_array=True), self._dimension)
             is_whole = _has_shape(value) and size == self.whole
             arrays = [_Spot(keys, is_array=True)] if is_whole else []
             return _Shown(arrays, [], [], is_filled=is_whole)
-        inner = self._in(dict(enumerate(value)), keys)
+        inner = self._shown_parts(dict(enumerate(value)), keys)
         # A pair of arrays is inputs and labels, no batch of two; so are named parts
         is_parts = hasattr(value, "_fields") or (not keys and any(map(_has_shape, value)))
         if is_parts or len(value) != self.whole:
@@ -155,7 +155,7 @@ class BatchRows:
             return _Shown([], [spot], [], is_filled=True)
         return _Shown([], inner.samples, [spot, *inner.arrays, *inner.doubtful], is_filled=True)
 
-    def _in(self, values: Mapping[Any, Any], keys: tuple[Any, ...]) -> _Shown:
+    def _shown_parts(self, values: Mapping[Any, Any], keys: tuple[Any, ...]) -> _Shown:
         parts = [self._shown(value, (*keys, key)) for key, value in values.items()]
         return _Shown(
             arrays=[spot for part in parts for spot in part.arrays],

@@ -73,19 +73,19 @@ def graphs() -> GraphCounts:
     # A break within a loop breaks no graph: Dynamo leaves the whole function to Python, and counts
     # a frame that it did not convert.
     left_to_python = max(0, int(frames.get("total", 0)) - int(frames.get("ok", 0)))
-    found = GraphCounts(
+    counts = GraphCounts(
         graphs=int(stats.get("unique_graphs", 0)),
         graph_breaks=sum(counters.get("graph_break", {}).values()) + left_to_python,
         operators=int(stats.get("calls_captured", 0)),
         cudagraph_skips=int(counters.get("inductor", {}).get("cudagraph_skips", 0)),
     )
     if compilations := _compilations():
-        found["recompiles"] = sum(count - 1 for count in compilations.values())
+        counts["recompiles"] = sum(count - 1 for count in compilations.values())
     metrics: list[Any] = getattr(dynamo, "get_compilation_metrics", list)()
     # None for a compilation that made no graph, and for that of a backward pass.
-    sizes = [getattr(one, "graph_op_count", None) for one in metrics]
-    found["operators_by_graph"] = [size for size in sizes if size]
-    return found
+    sizes = [getattr(compilation, "graph_op_count", None) for compilation in metrics]
+    counts["operators_by_graph"] = [size for size in sizes if size]
+    return counts
 
 
 def compile_record(

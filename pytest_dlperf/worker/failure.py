@@ -96,7 +96,10 @@ def check_batch(
     """
     sizes = {shape[dimension] for shape in input_shapes or () if len(shape) > dimension}
     parts = range(1, batch_size_per_device) if in_parts else ()
-    fitting = {batch_size_per_device, *(one for one in parts if batch_size_per_device % one == 0)}
+    fitting = {
+        batch_size_per_device,
+        *(part for part in parts if batch_size_per_device % part == 0),
+    }
     if input_shapes and not sizes & fitting:
         raise WorkerFailure(
             "batch-mismatch",
@@ -130,7 +133,7 @@ def check_precision(
     shorter = sum(flops_by_dtype.get(name, 0) for name in SHORTER_DTYPES) / total
     is_unknown = any(expected in dtypes for dtypes in uncounted.values())
     if (share < 0.5 and not is_unknown) or (expected == "float32" and shorter > 0):
-        found = ", ".join(f"{name} {count / total:.0%}" for name, count in flops_by_dtype.items())
+        shares = ", ".join(f"{name} {count / total:.0%}" for name, count in flops_by_dtype.items())
         if precision == "fp8":
             remedy = (
                 "What was converted must multiply by torch._scaled_mm: torchao does on GPUs of "
@@ -140,7 +143,7 @@ def check_precision(
         raise WorkerFailure(
             "precision-mismatch",
             f"the case names {precision}, whose matrix work is in {expected}; this run did it "
-            f"in {found}. {remedy}",
+            f"in {shares}. {remedy}",
         )
     if precision == "amp" and (scaler is None or not scaler.is_enabled()):
         raise WorkerFailure("precision-mismatch", "amp without loss scaling: use job.scaler")
@@ -148,32 +151,32 @@ def check_precision(
 
 def _work_where(in_step: Mapping[str, Sequence[bool]], *, is_on: bool) -> str:
     """Return the work of a step at which TF32 was on, or off, in words."""
-    found = [(name, seen) for name, seen in in_step.items() if is_on in seen]
-    return " and ".join(name if len(seen) == 1 else f"some of {name}" for name, seen in found)
+    work = [(name, states) for name, states in in_step.items() if is_on in states]
+    return " and ".join(name if len(states) == 1 else f"some of {name}" for name, states in work)
 
 
 #: Relative error of a product above which it was not done in float32: TF32 has 3e-4.
 _FLOAT32_ERROR: Final = 1e-5
 
 
-def check_tf32(found: ArithmeticRecord, precision: str, *, on_gpu: bool) -> None:
+def check_tf32(arithmetic: ArithmeticRecord, precision: str, *, on_gpu: bool) -> None:
     """Raise ``WorkerFailure`` if float32 work was done in another precision than the case names.
 
     Flags count on a GPU only: on a CPU they are recorded, and do nothing. The product counts on
     both. Other precisions than fp32 and tf32 leave the flags to the workload.
     """
-    override = found["overrides"].get("NVIDIA_TF32_OVERRIDE")
-    flags = found["tf32"] if on_gpu else {}
+    override = arithmetic["overrides"].get("NVIDIA_TF32_OVERRIDE")
+    flags = arithmetic["tf32"] if on_gpu else {}
     on = [] if override == "0" else [name for name, is_on in flags.items() if is_on]
     off = list(flags) if override == "0" else [n for n, is_on in flags.items() if not is_on]
-    error = found["product_error"]
-    in_step = found.get("tf32_in_step", {}) if on_gpu and override != "0" else {}
+    error = arithmetic["product_error"]
+    in_step = arithmetic.get("tf32_in_step", {}) if on_gpu and override != "0" else {}
     when, wrong = "after the measured window", ""
     if precision == "fp32" and on:
         wrong = f"TF32 is on for {' and '.join(on)}; leave it off in the workload"
-    elif precision == "fp32" and (of := _work_where(in_step, is_on=True)):
+    elif precision == "fp32" and (work := _work_where(in_step, is_on=True)):
         when = "in the iteration that was looked at"
-        wrong = f"TF32 was on for {of}; leave it off in the step"
+        wrong = f"TF32 was on for {work}; leave it off in the step"
     elif precision == "fp32" and on_gpu and override not in {None, "", "0"}:
         wrong = f"NVIDIA_TF32_OVERRIDE={override} is set; unset it"
     elif precision == "fp32" and error is not None and error > _FLOAT32_ERROR:
@@ -185,9 +188,9 @@ def check_tf32(found: ArithmeticRecord, precision: str, *, on_gpu: bool) -> None
     elif precision == "tf32" and off:
         why = "NVIDIA_TF32_OVERRIDE=0 is set; unset it" if override == "0" else ""
         wrong = why or f"TF32 is off for {' and '.join(off)}; leave it on in the workload"
-    elif precision == "tf32" and (of := _work_where(in_step, is_on=False)):
+    elif precision == "tf32" and (work := _work_where(in_step, is_on=False)):
         when = "in the iteration that was looked at"
-        wrong = f"TF32 was off for {of}; leave it on in the step"
+        wrong = f"TF32 was off for {work}; leave it on in the step"
     if wrong:
         raise WorkerFailure(
             "precision-mismatch",

@@ -146,7 +146,7 @@ class Feed:
                 for batch in loader:
                     empty = False
                     if counted is not None:
-                        rows = counted.of(batch)
+                        rows = counted.rows_of(batch)
                         self.rows.expect(rows, counted.whole, "a batch of job.batches")
                     yield batch
             except Exception:

@@ -30,13 +30,13 @@ _PLACES: Final = (
 
 def main(argv: list[str]) -> None:
     """Become the command of ``argv``, with the place of this rank in its environment."""
-    known = [one for one in _PLACES if all(source in os.environ for source in one.values())]
-    if not known:
+    places = [place for place in _PLACES if all(source in os.environ for source in place.values())]
+    if not places:
         sys.exit(
             f"{_PLACES[0]['RANK']} and {_PLACES[1]['RANK']} are not set, so this rank has no "
             "place; start it by Open MPI's mpirun, or by srun"
         )
-    for name, source in known[0].items():
+    for name, source in places[0].items():
         os.environ[name] = os.environ[source]
     os.execvp(argv[0], argv)
 

@@ -277,12 +277,12 @@ def _below(path: Path, name: str) -> tuple[str, ...]:
 
 
 def _copies(elsewhere: list[tuple[Path, tuple[str, ...]]]) -> dict[str, ImportedCopy]:
-    known: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     if listing := os.environ.get(MODULES_VARIABLE):
         for line in (
             Path(listing).read_text(encoding="utf-8", errors="surrogateescape").split("\n")
         ):
-            known.setdefault(line.rpartition("/")[2], []).append(line)
+            by_name.setdefault(line.rpartition("/")[2], []).append(line)
     copies: dict[str, ImportedCopy] = {}
     # One file may be several modules.
     for path, below in dict.fromkeys(elsewhere):
@@ -294,7 +294,7 @@ def _copies(elsewhere: list[tuple[Path, tuple[str, ...]]]) -> dict[str, Imported
         copy["files"] += is_python
         copy["compiled"] |= not is_python
         tail = "/".join(below)
-        for name in known.get(path.name, ()) if is_python else ():
+        for name in by_name.get(path.name, ()) if is_python else ():
             if f"/{name}".endswith(f"/{tail}"):
                 root = name[: len(name) - len(tail)] + below[0]
                 copy["roots"][root] = copy["roots"].get(root, 0) + 1

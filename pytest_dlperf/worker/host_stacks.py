@@ -75,15 +75,15 @@ class Sampler:
         """Return when py-spy says that it samples, or has ended."""
         assert process.stdout is not None
         end_s = time.monotonic() + _STARTS_S
-        said = b""
-        while b"Sampling process" not in said:
+        output = b""
+        while b"Sampling process" not in output:
             ready, _, _ = select.select([process.stdout], [], [], max(0, end_s - time.monotonic()))
-            more = os.read(process.stdout.fileno(), 4096) if ready else b""
-            if not more:
-                words = said.decode(errors="replace").strip().partition("\n")[0]
-                self._problem = f"py-spy did not begin ({words or 'it said nothing'})"
+            chunk = os.read(process.stdout.fileno(), 4096) if ready else b""
+            if not chunk:
+                sentence = output.decode(errors="replace").strip().partition("\n")[0]
+                self._problem = f"py-spy did not begin ({sentence or 'it said nothing'})"
                 return
-            said += more
+            output += chunk
 
     def stop(self, steps: int) -> list[HostStack]:
         """Return the main thread's stacks, with their seconds a step; raise ``OSError``."""

@@ -186,7 +186,9 @@ def run_loop(
         progress.update(protocol.warmup + laps)
 
     compiled = compiling.sample()
-    for turn in turns.of(range(protocol.warmup, protocol.iterations), typical_s=_typical_s(warm)):
+    for turn in turns.split(
+        range(protocol.warmup, protocol.iterations), typical_s=_typical_s(warm)
+    ):
         framework.synchronise()
         framework.barrier()
         before = host.sample()

@@ -166,8 +166,8 @@ class _Jax(_NoCanary):
         pass
 
     def peak_memory(self) -> MemoryRecord:
-        stats = [one.memory_stats() or {} for one in self._jax.local_devices()]
-        peak = max(one.get("peak_bytes_in_use", 0) for one in stats)
+        stats = [device.memory_stats() or {} for device in self._jax.local_devices()]
+        peak = max(device_stats.get("peak_bytes_in_use", 0) for device_stats in stats)
         return MemoryRecord(bytes=peak, kind="gpu-allocated") if peak else _Cpu().peak_memory()
 
 
@@ -228,12 +228,12 @@ def framework_record(of_case: str, device: Device) -> FrameworkRecord:
             if not isinstance(device, _Cpu):
                 found["timing"] = device.timing
                 if name == "torch" and module.cuda.is_initialized():
-                    found.update(_of_cuda(module))
+                    found.update(_cuda_record(module))
             return found
     return FrameworkRecord(framework="program", framework_version=None, device_id=None)
 
 
-def _of_cuda(torch: Any) -> FrameworkRecord:
+def _cuda_record(torch: Any) -> FrameworkRecord:
     """Return what PyTorch says of its libraries and of the GPU that the program uses."""
     nccl = torch.cuda.nccl.version() if torch.distributed.is_nccl_available() else None
     uuid = getattr(torch.cuda.get_device_properties(None), "uuid", None)

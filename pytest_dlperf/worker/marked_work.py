@@ -50,14 +50,14 @@ def _refused(given: str) -> WorkerFailure:
     )
 
 
-def work_of_step(settings: MarkSettings, said: Any, rows: StepRows | None) -> Any:
+def work_of_step(settings: MarkSettings, marked: Any, rows: StepRows | None) -> Any:
     """Return the work of one replica in a step, as ``said_work`` does.
 
-    ``said`` is what the mark says, None for nothing; ``rows`` what a callback saw of its batches.
-    Raises ``WorkerFailure`` where neither they nor the case say it, and where a step had less than
-    what a constant stands for.
+    ``marked`` is what the mark says, None for nothing; ``rows`` what a callback saw of its
+    batches. Raises ``WorkerFailure`` where neither they nor the case say it, and where a step had
+    less than what a constant stands for.
     """
-    is_constant = said is not None or settings.is_work_declared
+    is_constant = marked is not None or settings.is_work_declared
     if rows is not None and rows.is_part and is_constant:
         raise WorkerFailure(
             "work-in-part",
@@ -66,8 +66,8 @@ def work_of_step(settings: MarkSettings, said: Any, rows: StepRows | None) -> An
             "dataloader_drop_last=True, and an epoch of whole accumulations), or give the "
             "callback a function of the batch: StepCallback(work=lambda batch: ...)",
         )
-    if said is not None or rows is None or settings.is_work_declared:
-        amount = settings.work if said is None else said
+    if marked is not None or rows is None or settings.is_work_declared:
+        amount = settings.work if marked is None else marked
         if amount is None:
             raise _unknown(settings.unit)
         return amount

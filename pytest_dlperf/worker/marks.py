@@ -407,7 +407,7 @@ class Marks:
     def _write_host_canary(self, when: Literal["before", "after"]) -> None:
         """Measure the host of a case on CPUs, where its clock is what training follows."""
         if not self._settings.on_gpu:
-            self._write_canary(canary.of_host(), when)
+            self._write_canary(canary.host_rates(), when)
 
     def _write_canary(self, rates: CanaryRates, when: Literal["before", "after"]) -> None:
         self._records.write(canary=CanaryRecord(when=when, **rates, time=time.time()))

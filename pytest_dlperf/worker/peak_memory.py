@@ -41,9 +41,9 @@ def live_at_peak(events: Iterable[MemoryEvent], earlier_bytes: int | None = None
         if event.bytes < 0:
             if is_higher:  # the peak ends here: it is copied once, rather than at each step up
                 at_peak, is_higher = dict(live), False
-            known = live.pop(event.address, None)
-            if known is not None:
-                now -= known.bytes
+            allocated = live.pop(event.address, None)
+            if allocated is not None:
+                now -= allocated.bytes
             elif earlier_bytes is not None:
                 now += event.bytes
                 earlier += event.bytes

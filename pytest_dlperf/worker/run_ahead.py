@@ -62,7 +62,7 @@ def write_wait_cost(
     """
     if not isinstance(framework.timer(), EventTimer):
         return  # its laps wait, by themselves
-    found, count, lap_s = WaitsRecord(), len(laps_s), statistics.median(laps_s)
+    record, count, lap_s = WaitsRecord(), len(laps_s), statistics.median(laps_s)
     if not _on_any_rank(framework, runs_ahead_seldom(ahead.a_little, count)):
         if not _on_any_rank(framework, runs_ahead_seldom(ahead.a_step, count)):
             return
@@ -72,15 +72,15 @@ def write_wait_cost(
             return
         if not _on_any_rank(framework, within is True):
             return
-        found["within"] = within is True
+        record["within"] = within is True
     try:
         busy = framework.delay(1.5, lap_s)
         times_s = [_queued_s(framework, step, lambda: busy(lap_s)) for _ in range(_QUEUED_STEPS)]
     except Exception as error:  # noqa: BLE001  # the workload's own: it was asked for no more steps
         records.write(waits=WaitsRecord(problem=f"{type(error).__name__}: {error}"))
         return
-    found["step_seconds"], found["queued_seconds"] = lap_s, statistics.median(times_s)
-    records.write(waits=found)
+    record["step_seconds"], record["queued_seconds"] = lap_s, statistics.median(times_s)
+    records.write(waits=record)
 
 
 def _within(framework: Framework, step: Callable[[], Any]) -> bool | str | None:

@@ -95,21 +95,21 @@ def flags() -> dict[str, str]:
 
     What a version does not have is left out.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, (module, path) in _FLAGS.items():
         value: Any = sys.modules.get(module)
         for word in path.split("."):
             value = getattr(value, word, None)
         value = value() if callable(value) else value
         if value is not None:
-            found[name] = value
+            values[name] = value
     get_flags: Any = getattr(sys.modules.get("paddle"), "get_flags", None)
     for name in _PADDLE_FLAGS if get_flags is not None else ():
         try:
-            found |= get_flags([name])
+            values |= get_flags([name])
         except ValueError:
             continue  # a build without CUDA lacks some
-    return {name: _words(value) for name, value in found.items()}
+    return {name: _words(value) for name, value in values.items()}
 
 
 def _words(value: object) -> str:

@@ -163,12 +163,12 @@ def windows_of(
     if on_gpu:
         # Before the first window the worker itself waits for the GPU
         first_us = min((begin_us for (begin_us, _), _ in windows), default=0.0)
-        spans[AFTER_WAITS] = _after_waits([one for one in events if one.end_us >= first_us])
+        spans[AFTER_WAITS] = _after_waits([event for event in events if event.end_us >= first_us])
     order = _ON_GPU if on_gpu else _ON_CPU
     merged = {part: union(spans.get(part, ())) for part in order}
     if not on_gpu:
         _separate_waits(events, merged)
-    found = []
+    profiled = []
     for (begin_us, end_us), steps in windows:
         free: list[Interval] = [(begin_us, end_us)]
         parts = {}
@@ -179,8 +179,8 @@ def windows_of(
             free = left
         parts[PYTHON] = length(free) / 1e6
         # Their sum, so that no rounding is between the whole and its parts
-        found.append(ProfiledWindow(steps=steps, seconds=sum(parts.values()), parts=parts))
-    return found
+        profiled.append(ProfiledWindow(steps=steps, seconds=sum(parts.values()), parts=parts))
+    return profiled
 
 
 def _separate_waits(events: Sequence[TraceEvent], merged: dict[str, list[Interval]]) -> None:
@@ -210,11 +210,11 @@ def _after_waits(events: Sequence[TraceEvent]) -> list[Interval]:
 
     A kernel that the host started before it went on with its program queues nothing.
     """
-    on_device = sorted((one.begin_us, one.end_us) for one in events if one.on_device)
+    on_device = sorted((event.begin_us, event.end_us) for event in events if event.on_device)
     stretches = _queued(on_device)
     begins_us = [begin_us for begin_us, _ in on_device]
     queued_us = [begin_us for begin_us, _ in stretches]
-    found = []
+    idle = []
     for event in events:
         if event.on_device or part_of(event) != WAITS:
             continue
@@ -227,8 +227,8 @@ def _after_waits(events: Sequence[TraceEvent]) -> list[Interval]:
             until_us = begins_us[following]  # another stream had work all the time
         else:
             until_us = queued_us[stretch] if stretch < len(queued_us) else begins_us[-1]
-        found.append((now_us, until_us))
-    return found
+        idle.append((now_us, until_us))
+    return idle
 
 
 def _queued(on_device: Sequence[Interval]) -> list[Interval]:
@@ -274,20 +274,20 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 def subtract(whole: Sequence[Interval], taken: Sequence[Interval]) -> list[Interval]:
     """Return what of ``whole`` is not in ``taken``; both are as ``union`` returns them."""
-    found: list[Interval] = []
+    remaining: list[Interval] = []
     first = 0
     for begin, end in whole:
         while first < len(taken) and taken[first][1] <= begin:
             first += 1
-        at, index = begin, first
+        begin_of_rest, index = begin, first
         while index < len(taken) and taken[index][0] < end:
-            if taken[index][0] > at:
-                found.append((at, taken[index][0]))
-            at = max(at, taken[index][1])
+            if taken[index][0] > begin_of_rest:
+                remaining.append((begin_of_rest, taken[index][0]))
+            begin_of_rest = max(begin_of_rest, taken[index][1])
             index += 1
-        if at < end:
-            found.append((at, end))
-    return found
+        if begin_of_rest < end:
+            remaining.append((begin_of_rest, end))
+    return remaining
 
 
 def length(intervals: Iterable[Interval]) -> float:
@@ -345,14 +345,14 @@ def operators_of(
             if event.sequence >= 0 and OF_BACKWARD.strip() not in path:
                 path_of_sequence[event.sequence] = path
         stack.append(_Open(end_us=event.end_us, path=path, row=row))
-    found = [
+    operators = [
         ProfiledOperator(
             path=path, name=name, part=part, calls=calls / steps, seconds=us / 1e6 / steps
         )
         for (path, name, part), (calls, us) in rows.items()
     ]
-    found.sort(key=lambda one: -one["seconds"])
-    return [_with_kernels(one, kernels) for one in found[:_MOST_OPERATORS]]
+    operators.sort(key=lambda operator: -operator["seconds"])
+    return [_with_kernels(operator, kernels) for operator in operators[:_MOST_OPERATORS]]
 
 
 def _with_kernels(

@@ -54,7 +54,7 @@ def tensorflow_events(space: XSpace) -> list[TraceEvent]:
     }
     kernels: list[TraceEvent] = []
     begun: list[TraceEvent] = []
-    found: list[TraceEvent] = []
+    on_host: list[TraceEvent] = []
     for line in lines:
         if line.name.startswith(_OF_DATA):
             continue
@@ -67,28 +67,28 @@ def tensorflow_events(space: XSpace) -> list[TraceEvent]:
                 end_us = ends.get(event.facts.get("_p"))
                 begun += [] if end_us is None else [_begun(line, event, end_us)]
             else:
-                found += _of_host(line, event)
+                on_host += _host_events(line, event)
     # TensorFlow's own collectives have an event on the thread that does them, too
-    seen = {event.name for event in begun if event.part == COMMUNICATION}
-    found = [event for event in found if event.name not in seen]
-    return kernels + found + _one_after_another(begun)
+    names = {event.name for event in begun if event.part == COMMUNICATION}
+    on_host = [event for event in on_host if event.name not in names]
+    return kernels + on_host + _in_sequence(begun)
 
 
-def _one_after_another(begun: list[TraceEvent]) -> list[TraceEvent]:
+def _in_sequence(begun: list[TraceEvent]) -> list[TraceEvent]:
     """Return events that overlap as if each began when those before it were done.
 
     Collectives of a step are all under way at once: together they take no longer than the last.
     """
-    done_us, found = 0.0, []
-    for event in sorted(begun, key=lambda one: one.begin_us):
+    done_us, events = 0.0, []
+    for event in sorted(begun, key=lambda event: event.begin_us):
         if event.part == COMMUNICATION:
             event = event._replace(begin_us=min(max(event.begin_us, done_us), event.end_us))
             done_us = max(done_us, event.end_us)
-        found.append(event)
-    return found
+        events.append(event)
+    return events
 
 
-def _of_host(line: XLine, event: XEvent) -> list[TraceEvent]:
+def _host_events(line: XLine, event: XEvent) -> list[TraceEvent]:
     times = event.begin_us, event.end_us
     if named := _NAMED.fullmatch(event.name):
         operator = _operator(*named.groups())

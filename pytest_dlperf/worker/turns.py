@@ -24,7 +24,7 @@ class Turns:
     def await_warm_up(self) -> None:
         """Wait until this rank may warm up."""
 
-    def of(self, window: range, *, typical_s: float) -> Iterator[range]:
+    def split(self, window: range, *, typical_s: float) -> Iterator[range]:
         """Yield the iterations of each turn, when it begins; a step takes ``typical_s`` or so."""
         yield window
 
@@ -61,7 +61,7 @@ class InTurns(Turns):
         self._report("built")
         self._await()
 
-    def of(self, window: range, *, typical_s: float) -> Iterator[range]:
+    def split(self, window: range, *, typical_s: float) -> Iterator[range]:
         """Yield the iterations of each turn, when it begins."""
         first, words = window.start, f"ready {typical_s:g}"
         while first < window.stop:

@@ -58,12 +58,12 @@ def xla_events(space: XSpace) -> list[TraceEvent]:
             device = line.plane, int(event.facts.get("device_ordinal", 0))
             if on_gpu:
                 operator = _operator(event, programs) if "hlo_op" in event.facts else None
-                found = kernel_events(line, event, operator)
+                events = kernel_events(line, event, operator)
             elif "hlo_op" in event.facts:
-                found = [_on_cpu(line, event, programs, ends)]
+                events = [_on_cpu(line, event, programs, ends)]
             else:
                 continue
-            by_device.setdefault(device, []).extend(found)
+            by_device.setdefault(device, []).extend(events)
     return min(by_device.values(), key=_communication_us, default=[])
 
 

@@ -206,42 +206,42 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
     https://protobuf.dev/programming-guides/encoding/
     """
-    at, end = 0, len(data)
-    while at < end:
-        tag, at = _varint(data, at)
+    place, end = 0, len(data)
+    while place < end:
+        tag, place = _varint(data, place)
         kind = tag & 7
         if kind == 0:
-            value, at = _varint(data, at)
+            value, place = _varint(data, place)
             yield tag >> 3, value
             continue
         if kind == 2:
-            size, at = _varint(data, at)
+            size, place = _varint(data, place)
         elif kind in _FIXED:
             size = _FIXED[kind]
         else:
-            raise ValueError(f"a field of the unknown kind {kind} at byte {at}")
-        if at + size > end:
-            raise ValueError(f"a field of {size} bytes at byte {at} of {end}")
-        yield tag >> 3, data[at : at + size]
-        at += size
+            raise ValueError(f"a field of the unknown kind {kind} at byte {place}")
+        if place + size > end:
+            raise ValueError(f"a field of {size} bytes at byte {place} of {end}")
+        yield tag >> 3, data[place : place + size]
+        place += size
 
 
 _FIXED: Final = {1: 8, 5: 4}
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes, place: int) -> tuple[int, int]:
     """Return a whole number, and where it ends."""
     try:
-        byte = data[at]
+        byte = data[place]
         if byte < 0x80:
-            return byte, at + 1
+            return byte, place + 1
         value, shift = byte & 0x7F, 7
         while True:
-            at += 1
-            byte = data[at]
+            place += 1
+            byte = data[place]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return value, at + 1
+                return value, place + 1
             shift += 7
     except IndexError:
-        raise ValueError(f"it ends within a number at byte {at}") from None
+        raise ValueError(f"it ends within a number at byte {place}") from None

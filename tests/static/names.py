@@ -27,7 +27,8 @@ NOT_YET: Final = (
     "pytest_dlperf/launch",
     "pytest_dlperf/measure",
     "pytest_dlperf/session",
-    "pytest_dlperf/worker",
+    "pytest_dlperf/worker/loop.py",
+    "pytest_dlperf/worker/marks.py",
 )
 #: Names that stand for a noun.
 PRONOUNS: Final = frozenset(

@@ -122,7 +122,7 @@ def measure(launches: Launches, work: Work, *, on_gpu: bool) -> CanaryRates:
     }
 
 
-def of_host() -> CanaryRates:
+def host_rates() -> CanaryRates:
     """Return the rate at which one core computes SHA-256.
 
     It follows the clock of that core, and nothing of memory, links, or the number of cores.

@@ -159,11 +159,11 @@ def _profiled(
         profiler.start()
     except Exception as error:  # noqa: BLE001  # the profiler's own, whatever it is
         problem = _words(profiler, error)
-    if other := _on_any_rank(framework, problem):
+    if failure := _on_any_rank(framework, problem):
         if not problem:
             with contextlib.suppress(Exception):
                 profiler.stop()
-        return other
+        return failure
     framework.synchronise()
     with profiler.annotate(STEP) if on_gpu else contextlib.nullcontext():
         for _ in range(steps):
@@ -261,15 +261,15 @@ def _add_memory(
         framework.job.feed.take_wait()
 
     try:
-        found = profiler.live_memory(run)
+        memory = profiler.live_memory(run)
     except Exception as error:
         if 0 < done < _MEMORY_STEPS:
             raise  # the workload's own
         if done == 0:
             run()  # the other ranks do these steps
         return [f"no allocations were recorded: {_words(profiler, error)}"]
-    if found is not None:
-        record["memory"] = found
+    if memory is not None:
+        record["memory"] = memory
     return []
 
 
@@ -298,8 +298,8 @@ def _add_stacks(
     if sampler is None:
         return []
     try:
-        found: list[HostStack] = sampler.stop(steps)
+        stacks: list[HostStack] = sampler.stop(steps)
     except (OSError, ValueError) as error:
         return [f"no host stacks: {error}"]
-    record["stacks"] = found
+    record["stacks"] = stacks
     return []

@@ -35,7 +35,7 @@ def train(rank):
     if fault == "build" and rank:
         os._exit(3)
     turns.await_warm_up()
-    for number, turn in enumerate(turns.of(range(5, 25), typical_s=0.01)):
+    for number, turn in enumerate(turns.split(range(5, 25), typical_s=0.01)):
         begin = time.monotonic()
         time.sleep(0.002 * len(turn))
         if number == 2 and rank and fault == "dies":

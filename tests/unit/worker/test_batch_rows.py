@@ -47,7 +47,7 @@ def array(*shape: int) -> Shaped:
 
 def rows(whole: int, *batches: Any, dimension: int = 0) -> list[int | None]:
     counted = BatchRows(whole, dimension)
-    return [counted.of(batch) for batch in batches]
+    return [counted.rows_of(batch) for batch in batches]
 
 
 @pytest.mark.parametrize(
@@ -156,5 +156,5 @@ def test_an_iteration_of_fewer_rows_is_an_error_unless_it_says_its_work():
 def test_batches_that_show_no_rows_are_soon_looked_into_no_longer():
     """A packed batch of nested lists was walked in each wait for data."""
     counted, packed = BatchRows(8), Walked(ids=[[1, 2, 3]])
-    assert {counted.of(packed) for _ in range(50)} == {None}
+    assert {counted.rows_of(packed) for _ in range(50)} == {None}
     assert 1 < packed.looks < 10

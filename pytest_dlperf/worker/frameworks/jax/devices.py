@@ -68,14 +68,14 @@ def _initialize(arguments: Arguments, ranks: int, local_ids: list[int] | None) -
     if hasattr(jax.config, "jax_enable_preemption_service"):
         # It would take SIGTERM, by which a rank writes its stack and ends.
         jax.config.update("jax_enable_preemption_service", False)
-    known = inspect.signature(jax.distributed.initialize).parameters
-    jax.distributed.initialize(**{name: v for name, v in options.items() if name in known})
+    parameters = inspect.signature(jax.distributed.initialize).parameters
+    jax.distributed.initialize(**{name: v for name, v in options.items() if name in parameters})
 
 
 def _check(arguments: Arguments, ranks: int) -> None:
     count = arguments.devices_per_process
     try:
-        platform, found = jax.default_backend(), jax.local_device_count()
+        platform, devices = jax.default_backend(), jax.local_device_count()
     except RuntimeError as error:
         raise WorkerFailure(
             "device-unusable",
@@ -88,10 +88,10 @@ def _check(arguments: Arguments, ranks: int) -> None:
             "install a build for this driver (pip install 'jax[cuda13]'), or name CPU processes "
             "with --cpus",
         )
-    if found != count or jax.process_count() != ranks:
+    if devices != count or jax.process_count() != ranks:
         raise WorkerFailure(
             "world-size-mismatch",
-            f"jax has {found} devices in this process and {jax.process_count()} processes, the "
+            f"jax has {devices} devices in this process and {jax.process_count()} processes, the "
             f"case {count} and {ranks}; look at XLA_FLAGS ({_HOST_DEVICES}), JAX_NUM_CPU_DEVICES "
             "and CUDA_VISIBLE_DEVICES, or say devices_per_process in the marker",
         )
@@ -145,9 +145,9 @@ class Settled:
 
     def __init__(self, *, on_gpu: bool) -> None:
         self._ticks: list[Any] = []
-        self._tick = jax.jit(lambda one: one + 1)
+        self._tick = jax.jit(lambda tick: tick + 1)
         if on_gpu:
-            self._ticks = [jax.device_put(jnp.zeros(()), one) for one in jax.local_devices()]
+            self._ticks = [jax.device_put(jnp.zeros(()), device) for device in jax.local_devices()]
             with xla_compiles.paused():
                 self()
 

@@ -51,28 +51,28 @@ def work_of(jaxpr: Any) -> Work:
     ``scan`` counts for each of its rounds, a Pallas kernel for each place of its grid, and of the
     branches of a ``cond`` the one with the most. How often a ``while`` goes around is not known.
     """
-    found = Work()
+    work = Work()
     for equation in jaxpr.eqns:
         name = equation.primitive.name
         formula = _FORMULAS.get(name)
         if formula is not None:
             dtype, tf32 = _arithmetic_of(equation)
-            found.flops[dtype] += formula(equation)
+            work.flops[dtype] += formula(equation)
             if tf32 is not None:
-                found.tf32.add(("cudnn" if "conv" in name else "matmul", tf32))
+                work.tf32.add(("cudnn" if "conv" in name else "matmul", tf32))
             continue
-        inner = [work_of(one) for one in _jaxprs_in(equation.params.values())]
+        inner = [work_of(body) for body in _jaxprs_in(equation.params.values())]
         times = _times(name, equation.params)
-        if times is None and any(one.flops or one.uncounted for one in inner):
-            found.uncounted.note(name, [dtype for one in inner for dtype in one.flops])
+        if times is None and any(body.flops or body.uncounted for body in inner):
+            work.uncounted.note(name, [dtype for body in inner for dtype in body.flops])
         if not inner and _may_multiply(equation.primitive):
-            found.uncounted.note(name, _dtypes_of(equation))
-        longest = max(inner, key=lambda one: sum(one.flops.values()), default=None)
-        for one in inner:
+            work.uncounted.note(name, _dtypes_of(equation))
+        longest = max(inner, key=lambda body: sum(body.flops.values()), default=None)
+        for body in inner:
             # The other branches of a cond are not done as well, but they may be
-            is_left_out = name == "cond" and one is not longest
-            found.add(one, times=0 if is_left_out else 1 if times is None else times)
-    return found
+            is_left_out = name == "cond" and body is not longest
+            work.add(body, times=0 if is_left_out else 1 if times is None else times)
+    return work
 
 
 def _times(name: str, parameters: Mapping[str, Any]) -> int | None:
@@ -113,7 +113,7 @@ def _arithmetic_of(equation: Any) -> tuple[str, bool | None]:
     products in TF32 unless an operand's precision is ``HIGHEST``. A preset algorithm names the
     dtype that its operands are cast to.
     """
-    operand = max((one.aval.dtype for one in equation.invars[:2]), key=_bytes_of).name
+    operand = max((operand.aval.dtype for operand in equation.invars[:2]), key=_bytes_of).name
     operand = "float8" if operand.startswith("float8") else operand
     precision = equation.params.get("precision")
     if isinstance(precision, jax.lax.DotAlgorithmPreset):

@@ -110,13 +110,13 @@ class Jax:
         return [] if self.job.declared is None else self.job.declared()
 
     def _expect_rows(self, shapes: Sequence[Sequence[int]]) -> None:
-        rows = self._rows.of([Shaped(shape) for shape in shapes])
+        rows = self._rows.rows_of([Shaped(shape) for shape in shapes])
         self.job.feed.rows.expect(rows, self._rows.whole, "a compiled function's input")
 
     def facts(self) -> FrameworkRecord:
         """Return versions, device and arithmetic defaults."""
-        kinds = sorted({one.device_kind for one in self._local})
-        found = FrameworkRecord(
+        kinds = sorted({device.device_kind for device in self._local})
+        record = FrameworkRecord(
             framework="jax",
             framework_version=jax.__version__,
             cuda=cuda_version(self._local[0]),
@@ -128,8 +128,8 @@ class Jax:
             tf32_default=self._matmul_default,
         )
         if not self._on_gpu:
-            found["threads"] = self._threads
-        return found
+            record["threads"] = self._threads
+        return record
 
     def _backend(self) -> str | None:
         if jax.device_count() == 1:

@@ -195,15 +195,15 @@ def checksum(parameters: Any) -> Checksum:
             )
     whole = [leaf for leaf in leaves if leaf.is_fully_replicated]
     sharded = [leaf for leaf in leaves if not leaf.is_fully_replicated]
-    found = checksum_of(part for leaf in whole for _, part in _parts(leaf))
+    whole_checksum = checksum_of(part for leaf in whole for _, part in _parts(leaf))
     if sharded:
-        parts = [one for leaf in sharded for one in _parts(leaf)]
+        parts = [part for leaf in sharded for part in _parts(leaf)]
         place = checksum_of(where.encode() for where, _ in parts)
         of_shards = checksum_of(part for _, part in parts)
-        found["shards"] = ShardChecksum(
+        whole_checksum["shards"] = ShardChecksum(
             digest=of_shards["digest"], tensors=of_shards["tensors"], place=place["digest"]
         )
-    return found
+    return whole_checksum
 
 
 def _parts(leaf: Any) -> list[tuple[str, bytes]]:

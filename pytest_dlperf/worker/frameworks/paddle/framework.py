@@ -313,14 +313,15 @@ def _device(arguments: Arguments) -> str:
             f"paddle {paddle.__version__} is built without CUDA and cannot use a GPU; install "
             "paddlepaddle-gpu, or name CPU processes with --cpus",
         )
-    seen = paddle.device.cuda.device_count()
+    devices = paddle.device.cuda.device_count()
     # The launcher names each rank's GPU, and may show it that one alone.
     index = dist.ParallelEnv().device_id
-    if index >= seen:
+    if index >= devices:
         raise WorkerFailure(
             "device-unusable",
-            f"local rank {arguments.local_rank} has no GPU: paddle {paddle.__version__} (CUDA "
-            f"{paddle.version.cuda()}) sees {seen}; look at CUDA_VISIBLE_DEVICES and the driver",
+            f"local rank {arguments.local_rank} has no GPU: paddle {paddle.__version__} "
+            f"(CUDA {paddle.version.cuda()}) sees {devices}; look at CUDA_VISIBLE_DEVICES and the "
+            "driver",
         )
     return f"gpu:{index}"
 

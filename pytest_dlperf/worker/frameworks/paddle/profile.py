@@ -91,8 +91,8 @@ class PaddleProfiler:
             end_us=node.end_ns / 1000,
             thread=thread,
             part=part or NO_PART,
-            device_us=sum(_us(one) for one in _below(node)) if part == COMPUTE else 0.0,
-            kernels=tuple(one.name for one in _below(node)) if part == COMPUTE else (),
+            device_us=sum(_us(kernel) for kernel in _below(node)) if part == COMPUTE else 0.0,
+            kernels=tuple(kernel.name for kernel in _below(node)) if part == COMPUTE else (),
         )
         for runtime in node.runtime_node:
             yield TraceEvent(
@@ -101,11 +101,11 @@ class PaddleProfiler:
                 end_us=runtime.end_ns / 1000,
                 thread=thread,
             )
-        for one in kernels:
+        for kernel in kernels:
             yield TraceEvent(
-                name=one.name,
-                begin_us=one.start_ns / 1000,
-                end_us=one.end_ns / 1000,
+                name=kernel.name,
+                begin_us=kernel.start_ns / 1000,
+                end_us=kernel.end_ns / 1000,
                 on_device=True,
             )
         for child in node.children_node:
@@ -155,11 +155,11 @@ def _on_device(runtime: Any) -> Iterable[Any]:
 
 def _below(node: Any) -> list[Any]:
     """Return the kernels that ``node`` and its inner nodes start, other operators left out."""
-    found = [one for runtime in node.runtime_node for one in _on_device(runtime)]
+    kernels = [kernel for runtime in node.runtime_node for kernel in _on_device(runtime)]
     for child in node.children_node:
         if not str(child.type).endswith(".Operator"):
-            found += _below(child)
-    return found
+            kernels += _below(child)
+    return kernels
 
 
 @contextlib.contextmanager

@@ -107,23 +107,23 @@ def _may_multiply(name: str) -> bool:
     return bool(_MULTIPLIES.search(name)) and not _MULTIPLIES_NOT.search(name)
 
 
-def _of_convolution(*args: Any, **kwargs: Any) -> int:
+def _convolution_multiply_adds(*args: Any, **kwargs: Any) -> int:
     weight = _operand(1, ("filter", "weight"), args, kwargs)
     return 0 if weight is None else math.prod(weight.shape[1:])
 
 
-def _of_product(*args: Any, **kwargs: Any) -> int:
+def _product_multiply_adds(*args: Any, **kwargs: Any) -> int:
     x = _operand(0, ("x", "input"), args, kwargs)
     # Of a linear layer the third argument is the bias.
     transposed = _operand(2, ("transpose_x",), args, kwargs) is True
     return 0 if x is None else int(x.shape[-2 if transposed else -1])
 
 
-def _of_plain_product(*args: Any, **kwargs: Any) -> int:
+def _plain_product_multiply_adds(*args: Any, **kwargs: Any) -> int:
     return int(_operand(0, ("x",), args, kwargs).shape[-1])
 
 
-def _of_added_product(*args: Any, **kwargs: Any) -> int:
+def _added_product_multiply_adds(*args: Any, **kwargs: Any) -> int:
     return int(_operand(1, ("x",), args, kwargs).shape[-1])
 
 
@@ -141,17 +141,17 @@ def _operand(
 
 #: Operators, and their multiply-adds for each element of the result.
 _OPERATORS: tuple[tuple[Any, str, Callable[..., int]], ...] = (
-    (_C_ops, "conv2d", _of_convolution),
-    (_C_ops, "depthwise_conv2d", _of_convolution),
-    (_C_ops, "depthwise_conv2d_bias", _of_convolution),
-    (_C_ops, "conv3d", _of_convolution),
-    (_C_ops, "matmul", _of_product),
-    (_C_ops, "linear", _of_product),
-    (_C_ops, "addmm", _of_added_product),
-    (_C_ops, "baddbmm", _of_added_product),
-    (_C_ops, "bmm", _of_plain_product),
-    (_C_ops, "mv", _of_plain_product),
-    (paddle.Tensor, "__matmul__", _of_product),
+    (_C_ops, "conv2d", _convolution_multiply_adds),
+    (_C_ops, "depthwise_conv2d", _convolution_multiply_adds),
+    (_C_ops, "depthwise_conv2d_bias", _convolution_multiply_adds),
+    (_C_ops, "conv3d", _convolution_multiply_adds),
+    (_C_ops, "matmul", _product_multiply_adds),
+    (_C_ops, "linear", _product_multiply_adds),
+    (_C_ops, "addmm", _added_product_multiply_adds),
+    (_C_ops, "baddbmm", _added_product_multiply_adds),
+    (_C_ops, "bmm", _plain_product_multiply_adds),
+    (_C_ops, "mv", _plain_product_multiply_adds),
+    (paddle.Tensor, "__matmul__", _product_multiply_adds),
 )
 
 

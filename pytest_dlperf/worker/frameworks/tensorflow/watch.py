@@ -200,7 +200,7 @@ def sample_collectives(
         timer.lap()
     framework.synchronise()
     seconds = [wall_s for wall_s, _ in timer.read()]
-    found = CollectivesRecord(
+    record = CollectivesRecord(
         method=METHOD if recorded else "",
         iterations=_ITERATIONS,
         step_seconds=statistics.median(seconds),
@@ -212,6 +212,6 @@ def sample_collectives(
         if framework.job.rank == 0:
             spent_s = collectives.seconds_in_all_reduce(collectives.read_timeline(path))
             # Their number is small, so that the mean is what there is
-            found["step_seconds"] = statistics.fmean(seconds)
-            found["collective_seconds"] = None if spent_s is None else spent_s / _ITERATIONS
-    return found
+            record["step_seconds"] = statistics.fmean(seconds)
+            record["collective_seconds"] = None if spent_s is None else spent_s / _ITERATIONS
+    return record

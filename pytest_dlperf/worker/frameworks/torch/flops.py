@@ -27,7 +27,7 @@ _ATTENTION_ON_CPUS: Final = {
 }
 
 
-def _of_convolution_backward(
+def _convolution_backward_flops(
     grad_output: torch.Tensor, inputs: torch.Tensor, weight: torch.Tensor, *rest: Any, **_: Any
 ) -> int:
     """Return the operations of a convolution's backward: those of its forward, once or twice.
@@ -38,31 +38,31 @@ def _of_convolution_backward(
     transposed, output_mask = rest[4], rest[7]
     places = (inputs if transposed else grad_output).shape[2:].numel()
     gradients = sum(map(bool, output_mask[:2]))
-    found: int = 2 * gradients * inputs.shape[0] * places * weight.numel()
-    return found
+    count: int = 2 * gradients * inputs.shape[0] * places * weight.numel()
+    return count
 
 
-def _of_product(left: torch.Tensor, right: torch.Tensor, *_: Any, **__: Any) -> int:
+def _product_flops(left: torch.Tensor, right: torch.Tensor, *_: Any, **__: Any) -> int:
     """Return the operations of a product of matrices, or of a matrix and a vector."""
     columns = right.shape[-1] if right.dim() > 1 else 1
     return int(2 * left.numel() * columns)
 
 
-def _of_added_product(_added: torch.Tensor, left: torch.Tensor, right: torch.Tensor, *_: Any,
+def _added_product_flops(_added: torch.Tensor, left: torch.Tensor, right: torch.Tensor, *_: Any,
                       **__: Any) -> int:  # fmt: skip
-    return _of_product(left, right)
+    return _product_flops(left, right)
 
 
-def _of_linear(inputs: torch.Tensor, weight: torch.Tensor, *_: Any, **__: Any) -> int:
+def _linear_flops(inputs: torch.Tensor, weight: torch.Tensor, *_: Any, **__: Any) -> int:
     return int(2 * inputs.numel() * weight.shape[0])
 
 
-def _of_linear_backward(inputs: torch.Tensor, gradient: torch.Tensor, weight: torch.Tensor,
+def _linear_backward_flops(inputs: torch.Tensor, gradient: torch.Tensor, weight: torch.Tensor,
                         output_mask: Sequence[bool], **_: Any) -> int:  # fmt: skip
     return int(2 * gradient.numel() * weight.shape[1] * sum(map(bool, output_mask[:2])))
 
 
-def _of_grouped_product(left: torch.Tensor, right: torch.Tensor, *_: Any, **__: Any) -> int:
+def _grouped_product_flops(left: torch.Tensor, right: torch.Tensor, *_: Any, **__: Any) -> int:
     """Return the operations of products of groups of rows, or of columns, by a matrix each.
 
     Every row, or column, belongs to one group, so that the groups' sizes do not matter.
@@ -70,49 +70,49 @@ def _of_grouped_product(left: torch.Tensor, right: torch.Tensor, *_: Any, **__: 
     return int(2 * left.numel() * right.shape[-1])
 
 
-def _of_matrices(inputs: torch.Tensor, matrices: Sequence[torch.Tensor]) -> int:
+def _layer_flops(inputs: torch.Tensor, matrices: Sequence[torch.Tensor]) -> int:
     """Return the operations of a recurrent layer forward: a product of each place and matrix."""
     places = math.prod(inputs.shape[:-1])
     return int(2 * places * sum(one.numel() for one in matrices if one.dim() > 1))
 
 
-def _of_rnn(inputs: torch.Tensor, weights: Sequence[torch.Tensor], *_: Any, **__: Any) -> int:
-    return _of_matrices(inputs, weights)
+def _rnn_flops(inputs: torch.Tensor, weights: Sequence[torch.Tensor], *_: Any, **__: Any) -> int:
+    return _layer_flops(inputs, weights)
 
 
-def _of_rnn_backward(inputs: torch.Tensor, weights: Sequence[torch.Tensor], *rest: Any,
+def _rnn_backward_flops(inputs: torch.Tensor, weights: Sequence[torch.Tensor], *rest: Any,
                      **__: Any) -> int:  # fmt: skip
     # The gradients of the places, and where they are asked for those of the weights
-    return (1 + bool(rest[-1][3])) * _of_matrices(inputs, weights)
+    return (1 + bool(rest[-1][3])) * _layer_flops(inputs, weights)
 
 
-def _of_rnn_on_cpus(inputs: torch.Tensor, *rest: Any, **__: Any) -> int:
-    return _of_matrices(inputs, rest[:2])
+def _rnn_on_cpus_flops(inputs: torch.Tensor, *rest: Any, **__: Any) -> int:
+    return _layer_flops(inputs, rest[:2])
 
 
-def _of_rnn_on_cpus_backward(inputs: torch.Tensor, *rest: Any, **__: Any) -> int:
-    return 2 * _of_matrices(inputs, rest[:2])
+def _rnn_on_cpus_backward_flops(inputs: torch.Tensor, *rest: Any, **__: Any) -> int:
+    return 2 * _layer_flops(inputs, rest[:2])
 
 
 #: Operators of ``aten`` that PyTorch has no formula for, or a wrong one.
 _FORMULAS: Final[Mapping[str, Callable[..., int]]] = {
-    "_cudnn_rnn": _of_rnn,
-    "_cudnn_rnn_backward": _of_rnn_backward,
-    "_grouped_mm": _of_grouped_product,
-    "_int_mm": _of_product,
-    "_scaled_grouped_mm": _of_grouped_product,
-    "_scaled_grouped_mm_v2": _of_grouped_product,
-    "_scaled_mm_v2": _of_product,
-    "addbmm": _of_added_product,
-    "addmv": _of_added_product,
-    "convolution_backward": _of_convolution_backward,
-    "linear": _of_linear,
-    "linear_backward": _of_linear_backward,
-    "miopen_rnn": _of_rnn,
-    "miopen_rnn_backward": _of_rnn_backward,
-    "mkldnn_rnn_layer": _of_rnn_on_cpus,
-    "mkldnn_rnn_layer_backward": _of_rnn_on_cpus_backward,
-    "mv": _of_product,
+    "_cudnn_rnn": _rnn_flops,
+    "_cudnn_rnn_backward": _rnn_backward_flops,
+    "_grouped_mm": _grouped_product_flops,
+    "_int_mm": _product_flops,
+    "_scaled_grouped_mm": _grouped_product_flops,
+    "_scaled_grouped_mm_v2": _grouped_product_flops,
+    "_scaled_mm_v2": _product_flops,
+    "addbmm": _added_product_flops,
+    "addmv": _added_product_flops,
+    "convolution_backward": _convolution_backward_flops,
+    "linear": _linear_flops,
+    "linear_backward": _linear_backward_flops,
+    "miopen_rnn": _rnn_flops,
+    "miopen_rnn_backward": _rnn_backward_flops,
+    "mkldnn_rnn_layer": _rnn_on_cpus_flops,
+    "mkldnn_rnn_layer_backward": _rnn_on_cpus_backward_flops,
+    "mv": _product_flops,
 }
 #: Namespaces of operators that do no matrix work, besides ``aten``.
 _WITHOUT_PRODUCTS: Final = frozenset({
@@ -192,7 +192,7 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Do the operation, then count it."""
-        if any(hasattr(one, "__tensor_flatten__") for one in types):
+        if any(hasattr(kind, "__tensor_flatten__") for kind in types):
             # A tensor that wraps others (a DTensor its shard, torchao's its float8) does its work
             # on them, in operations that come here in their turn.
             return NotImplemented
@@ -216,9 +216,9 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         formula = _formula_of(packet, name)
         if formula is None and not _may_multiply(name):
             return
-        tensors = [one for one in trees.tree_leaves((args, kwargs)) if _is_tensor(one)]
+        tensors = [tensor for tensor in trees.tree_leaves((args, kwargs)) if _is_tensor(tensor)]
         if formula is None or any(map(_is_sparse, tensors)):
-            self.uncounted.note(name, [_dtype_of(one) for one in tensors])
+            self.uncounted.note(name, [_dtype_of(tensor) for tensor in tensors])
             return
         dtype, count = _dtype_of(tensors[0]), formula(*args, **kwargs, out_val=out)
         if dtype == "float32":

@@ -22,7 +22,7 @@ def follow_rows(first: FirstCall, counted: BatchRows, rows: RowsOfIteration) -> 
     the training's own code: there a model that ``torch.compile(model)`` returned is looked at from
     outside, and no other.
     """
-    if not first.layers or counted.of(_shaped(first.shapes or [])) is None:
+    if not first.layers or counted.rows_of(_shaped(first.shapes or [])) is None:
         return False
     layer = first.layers[0]
     if compiles() and not _is_compiled_inside(layer):
@@ -96,7 +96,7 @@ class _RowsHook:
             self._rows.called = True
             counted = self._counted
             try:
-                rows = counted.of(_shaped(shapes_in([*args, *kwargs.values()], torch.Tensor)))
+                rows = counted.rows_of(_shaped(shapes_in([*args, *kwargs.values()], torch.Tensor)))
             except RuntimeError:
                 rows = None  # of a nested tensor, which has no shape
             self._rows.expect(rows, counted.whole, "the model's input")

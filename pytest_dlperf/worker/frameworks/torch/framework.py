@@ -273,14 +273,16 @@ class Torch:
         ``torch.cuda.synchronize`` and events (``torch.cuda.set_sync_debug_mode``).
         """
         before = torch.cuda.get_sync_debug_mode()
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as messages:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
             try:
                 self.keep_loss(step())
             finally:
                 torch.cuda.set_sync_debug_mode(before)
-        return any("called a synchronizing CUDA operation" in str(one.message) for one in said)
+        return any(
+            "called a synchronizing CUDA operation" in str(warning.message) for warning in messages
+        )
 
     def delay(self, share: float, typical_s: float) -> Callable[[float], None]:
         """Spin on the device that trains: a GPU kernel of calibrated length, or the CPU."""

@@ -120,17 +120,17 @@ def _on_gpu_at_peak(run: Callable[[], None]) -> LiveMemory:
 
 def events_of_history(entries: Iterable[Mapping[str, Any]]) -> list[MemoryEvent]:
     """Return the allocations of a device in a snapshot of ``torch.cuda.memory``."""
-    found = []
+    events = []
     for entry in entries:
         if entry["action"] == "alloc":
             place = _place(
-                f"{one['filename']}({one['line']}): {one['name']}"
-                for one in entry.get("frames", ())
+                f"{frame['filename']}({frame['line']}): {frame['name']}"
+                for frame in entry.get("frames", ())
             )
-            found.append(MemoryEvent(entry["addr"], entry["size"], place))
+            events.append(MemoryEvent(entry["addr"], entry["size"], place))
         elif entry["action"] == "free_completed":
-            found.append(MemoryEvent(entry["addr"], -entry["size"]))
-    return found
+            events.append(MemoryEvent(entry["addr"], -entry["size"]))
+    return events
 
 
 def _on_cpu_at_peak(run: Callable[[], None]) -> LiveMemory:
@@ -140,7 +140,7 @@ def _on_cpu_at_peak(run: Callable[[], None]) -> LiveMemory:
     ) as recorded:
         run()
     results: Any = recorded.profiler
-    found: list[tuple[int, MemoryEvent]] = []
+    timed: list[tuple[int, MemoryEvent]] = []
     allocation = torch._C._profiler._EventType.Allocation
     open_: list[tuple[Any, tuple[str, ...]]] = [
         (root, ()) for root in results.kineto_results.experimental_event_tree()
@@ -150,11 +150,11 @@ def _on_cpu_at_peak(run: Callable[[], None]) -> LiveMemory:
         if event.tag == allocation:
             fields = event.extra_fields
             place = _place(reversed(outer)) if fields.alloc_size > 0 else ""
-            one = MemoryEvent(fields.ptr, fields.alloc_size, place)
-            found.append((event.start_time_ns, one))
+            allocated = MemoryEvent(fields.ptr, fields.alloc_size, place)
+            timed.append((event.start_time_ns, allocated))
         open_ += [(child, (*outer, event.name)) for child in event.children]
-    found.sort(key=lambda each: each[0])
-    return live_at_peak(event for _, event in found)
+    timed.sort(key=lambda each: each[0])
+    return live_at_peak(event for _, event in timed)
 
 
 #: Files that are not the user's own program.

@@ -365,13 +365,13 @@ def checksum(parameters: Sequence[torch.Tensor], shards_by_hand: _ByHand = ()) -
         else:
             place.update(f"{where};".encode())
             shards.append(_local(parameter))
-    found = checksum_of(map(_bytes_of, whole))
+    whole_checksum = checksum_of(map(_bytes_of, whole))
     if shards:
         of_shards = checksum_of(map(_bytes_of, shards))
-        found["shards"] = ShardChecksum(
+        whole_checksum["shards"] = ShardChecksum(
             digest=of_shards["digest"], tensors=of_shards["tensors"], place=place.hexdigest()
         )
-    return found
+    return whole_checksum
 
 
 def _place(parameter: Any) -> str | None:
