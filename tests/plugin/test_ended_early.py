@@ -75,6 +75,7 @@ def check_reports(suite: Suite, why: str) -> None:
     assert "2 not-run" in (suite.path / "out.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.history
 @pytest.mark.parametrize(
     ("number", "code", "why"),
     [

@@ -21,7 +21,7 @@ from pytest_dlperf.store.history.address import parse_address
 from pytest_dlperf.store.history.database import reading
 from pytest_dlperf.store.history.query import series_of
 
-pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+pytestmark = [pytest.mark.slow, pytest.mark.history]  # many sessions; .ci/run has them
 
 
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"

@@ -21,7 +21,7 @@ from pytest_dlperf.store.history.address import parse_address
 from pytest_dlperf.store.history.append import append
 from tests.helpers.history_builders import case, days
 
-pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
+pytestmark = [pytest.mark.slow, pytest.mark.history]  # many sessions; .ci/run has them
 
 
 #: As the fake suite declares it.

@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers.fake_suite import Suite
 
+pytestmark = pytest.mark.pytest8
+
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 
 

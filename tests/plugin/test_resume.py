@@ -148,6 +148,7 @@ def test_what_is_taken_is_judged_by_the_baseline_and_tolerance_of_now(cut: Suite
     assert read(cut, "n.json")[FIRST]["judgement"]["verdict"] != "regressed"
 
 
+@pytest.mark.history
 def test_history_has_each_measurement_once(cut: Suite):
     pytest.importorskip("sqlalchemy", reason="the extra history is not installed")
     result = cut.run(RESUME, "--dlperf-history=h.sqlite")

@@ -49,6 +49,7 @@ def test_of_the_environment(suite: Suite, fails: bool, extra: tuple[str, ...]):
     assert open_to_others(Path(os.environ["DLPERF_RUNTIME_DIR"]) / "host.lease") == []
 
 
+@pytest.mark.history
 @pytest.mark.parametrize("mask", [0o022, 0o000])
 def test_a_folder_that_was_there_keeps_its_mode_and_the_session_its_own(suite: Suite, mask: int):
     (suite.path / ".dlperf").mkdir(mode=0o755)
@@ -118,6 +119,7 @@ def own_program(suite: Suite, *arguments: str, key: str, **variables: str) -> st
     return done.stdout
 
 
+@pytest.mark.history
 def test_of_a_command_is_in_no_baseline_and_another_key_is_no_other_condition(suite: Suite):
     suite.write_file("program.py", PROGRAM)
     suite.write(COMMAND)
@@ -137,6 +139,7 @@ def test_of_a_command_is_in_no_baseline_and_another_key_is_no_other_condition(su
     )
 
 
+@pytest.mark.history
 def test_of_a_rank_that_fails(suite: Suite):
     suite.write_file("program.py", PROGRAM)
     suite.write(COMMAND)

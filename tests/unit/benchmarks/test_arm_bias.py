@@ -9,6 +9,8 @@ import pytest
 
 import arm_bias
 
+pytestmark = pytest.mark.once
+
 
 def lines(mean: float, *, case: str = "case", sessions: int = 20) -> list[dict[str, Any]]:
     draw = random.Random(1)

@@ -13,6 +13,8 @@ import pytest
 import explain_study
 from explained import said
 
+pytestmark = pytest.mark.once
+
 
 def test_the_stopwatch_is_read_in_the_steps_whose_profile_is_kept(tmp_path: Path):
     before = explain_study._ITERATIONS + 1

@@ -15,6 +15,8 @@ from gpu_paths import test_gpu_paths as cases
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.session.options import OPTIONS
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -12,6 +12,8 @@ import pytest
 
 import live_null
 
+pytestmark = pytest.mark.once
+
 
 def outcome(verdict: str, way: str = "lock-step", **fields: Any) -> dict[str, Any]:
     return {

@@ -8,8 +8,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import live_replay
 from pytest_dlperf.core.verdict import Rule
+
+pytestmark = pytest.mark.once
 
 
 def write(path: Path, count: int, **fields: Any) -> Path:

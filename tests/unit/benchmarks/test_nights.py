@@ -10,6 +10,8 @@ import pytest
 import nights
 from pytest_dlperf.core.verdict import Verdict
 
+pytestmark = pytest.mark.once
+
 GPU = nights.World(device="gpu", run_sd=0.01, session_sd=0.01, pair_sd=0.013, stored=1)
 STORED = replace(GPU, stored=10)
 

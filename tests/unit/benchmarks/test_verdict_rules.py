@@ -13,6 +13,8 @@ from verdict_rules import ADAPTERS, load, ours
 from verdict_rules.peer import PeerRule, Seconds
 from verdict_study.trial import supply
 
+pytestmark = pytest.mark.once
+
 RULE = Rule(family=24, tolerance=0.02, min_effect=0.005, alpha=0.05)
 
 

@@ -26,6 +26,8 @@ from verdict_study.trial import (
     try_peers,
 )
 
+pytestmark = pytest.mark.once
+
 MARGINS = Margins(tolerance=0.02, min_effect=0.005, alpha=0.05)
 QUIET = Simulation(level="quiet", truths=(0.0, 0.02, 0.03, 0.05))
 

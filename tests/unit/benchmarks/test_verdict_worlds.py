@@ -15,6 +15,8 @@ import verdict_worlds
 import worlds
 from verdict_rules.simple import SIMPLE_RULES
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[3]
 SIM = Path(os.environ.get("DLPERF_SHARED", ROOT.parent / "shared")) / "sim" / "stored.py"
 KEYS = [

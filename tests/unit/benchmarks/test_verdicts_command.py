@@ -11,6 +11,8 @@ import pytest
 
 import verdict_rules
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[3]
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed here")

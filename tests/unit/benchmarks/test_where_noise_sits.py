@@ -16,6 +16,8 @@ import where_noise_sits
 from noise_levels import rebuilt
 from noise_levels.components import Component, analysis, components
 
+pytestmark = pytest.mark.once
+
 #: Standard deviations: session, launch, build, block, iteration.
 TRUE = (0.03, 0.05, 0.02, 0.04, 0.10)
 

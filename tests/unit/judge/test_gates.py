@@ -22,6 +22,8 @@ from pytest_dlperf.judge.refusals import cut_short
 from pytest_dlperf.judge.stats import family
 from tests.helpers.judge_builders import around, baseline, case, measurement, session
 
+pytestmark = pytest.mark.newest
+
 RULE = Rule(family=24)
 
 

@@ -13,6 +13,8 @@ from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
 from tests.helpers.judge_builders import Noise, baseline, case, fixed_runs, measurement, session
 
+pytestmark = pytest.mark.newest
+
 SUITE = Rule(family=24)
 #: (session sd, run sd) of log throughput: as the priors believe.
 LEVELS = {"1n2c": (0.03, 0.03), "1n2g": (0.01, 0.008)}

@@ -14,6 +14,8 @@ import pytest
 from pytest_dlperf.launch.schedulers import in_job
 from pytest_dlperf.launch.schedulers.slurm_job import Heartbeat
 
+pytestmark = pytest.mark.newest
+
 
 def start(beat: Path, *command: str, limit_s: float = 60) -> subprocess.Popen[bytes]:
     return subprocess.Popen(

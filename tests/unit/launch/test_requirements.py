@@ -22,6 +22,8 @@ from pytest_dlperf.launch.arms.overlay import Installer, content_of, of_pins, of
 from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository, project, wheel
 
+pytestmark = pytest.mark.once
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

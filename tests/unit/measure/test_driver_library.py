@@ -10,6 +10,8 @@ import pytest
 
 from tests.helpers.fake_driver import FakeDriver, fake_driver, gpu_lines
 
+pytestmark = pytest.mark.once
+
 SAMPLES = """
 from pytest_dlperf.measure.nvml import open_nvml
 driver = open_nvml()

@@ -20,6 +20,8 @@ from tests.helpers.log_lines import WRITERS
 from tests.helpers.log_writer import log
 from tests.helpers.paddle_lines import paddleclas
 
+pytestmark = pytest.mark.once
+
 #: Some seconds of them; ``tox -e fuzz``, every night, sets many more.
 EXAMPLES = int(os.environ.get("DLPERF_FUZZ_EXAMPLES", "2000"))
 LINES = [writer(i, 0.5).encode() for _, writer in WRITERS for i in (0, 60, 149)]

@@ -12,6 +12,8 @@ from pytest_dlperf.measure.logs.extract import extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.unit.measure.test_log_columns import assert_same, both_ways
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[3]
 LOGS = Path(os.environ.get("DLPERF_SHARED", ROOT.parent / "shared")) / "logs"
 INDEX = LOGS / "INDEX.json"

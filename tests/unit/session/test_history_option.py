@@ -15,6 +15,8 @@ from pytest_dlperf.core.place import IN_JOB
 from pytest_dlperf.session.settings import HistoryWish
 from tests.helpers.given_options import settings_of
 
+pytestmark = pytest.mark.history
+
 #: Each with what it is called.
 WAYS = {"option": "--dlperf-history", "environment": "DLPERF_HISTORY", "ini": "ini dlperf_history"}
 needs_sqlalchemy = pytest.mark.skipif(

@@ -20,6 +20,8 @@ from pytest_dlperf.session.sinks.deliver import deliver, without_secrets
 from tests.helpers.http_server import Server, serving
 from tests.helpers.report_builders import case, measured, unmeasured
 
+pytestmark = pytest.mark.newest
+
 RESULTS = json_.render([measured(case(), 100.0)])
 FAILED = json_.render(
     [

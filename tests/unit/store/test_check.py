@@ -18,6 +18,8 @@ from pytest_dlperf.report import schemas
 from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.baseline_builders import CASE_ID, CONDITIONS, MACHINE, baseline, session
 
+pytestmark = pytest.mark.newest
+
 GPU_CASE = "tsm-torch-amp-bs16-1n{}g"
 
 

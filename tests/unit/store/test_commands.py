@@ -29,6 +29,8 @@ from tests.helpers.baseline_builders import (
     write,
 )
 
+pytestmark = pytest.mark.newest
+
 PUBLISHED = Path(__file__).parents[3] / "baselines"
 V100_16, V100_32 = "8x-v100-sxm2-16gb", "8x-v100-sxm2-32gb"
 
