@@ -44,17 +44,19 @@ def main() -> int:
     file: Path = arguments.file.resolve()
     file.parent.mkdir(parents=True, exist_ok=True)
     while not arguments.table and fewest_pairs(read(file)) < arguments.pairs:
-        found = session(arguments.cases, arguments.cpus, arguments.block)
+        measured = session(arguments.cases, arguments.cpus, arguments.block)
         with file.open("a", encoding="utf-8") as lines:
-            for one in found:
-                lines.write(json.dumps(one) + "\n")
+            for line in measured:
+                lines.write(json.dumps(line) + "\n")
                 print(
-                    one["case"], f"{100 * statistics.mean(one['differences']):+.2f} %", flush=True
+                    line["case"],
+                    f"{100 * statistics.mean(line['differences']):+.2f} %",
+                    flush=True,
                 )
-    if not (known := read(file)):
+    if not (lines_of_file := read(file)):
         print(f"{file} is not there: nothing was measured", file=sys.stderr)
         return 1
-    print(table(known))
+    print(table(lines_of_file))
     return 0
 
 
@@ -65,11 +67,11 @@ def read(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def fewest_pairs(found: Iterable[dict[str, Any]]) -> int:
+def fewest_pairs(lines: Iterable[dict[str, Any]]) -> int:
     """Return how many pairs the case has that has the fewest."""
     counts: dict[str, int] = {}
-    for one in found:
-        counts[one["case"]] = counts.get(one["case"], 0) + len(one["differences"])
+    for line in lines:
+        counts[line["case"]] = counts.get(line["case"], 0) + len(line["differences"])
     return min(counts.values(), default=0)
 
 
@@ -116,15 +118,15 @@ def _log_ratio(now: float, before: float) -> float:
     return round(math.log(now / before), 6)
 
 
-def table(found: Sequence[dict[str, Any]]) -> str:
+def table(lines: Sequence[dict[str, Any]]) -> str:
     """Return the table of each case and of all together, in Markdown."""
     rows = [
         "| case | sessions | pairs | a pair varies by | mean difference | by sessions | goal |",
         "|---|---|---|---|---|---|---|",
     ]
-    cases = sorted({one["case"] for one in found})
+    cases = sorted({line["case"] for line in lines})
     for name in [*cases, *(["all"] if len(cases) > 1 else [])]:
-        of_case = [one["differences"] for one in found if name in {one["case"], "all"}]
+        of_case = [line["differences"] for line in lines if name in {line["case"], "all"}]
         pairs = [difference for several in of_case for difference in several]
         low, high = interval(pairs)
         by_sessions = interval([statistics.mean(several) for several in of_case])

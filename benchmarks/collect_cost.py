@@ -180,13 +180,13 @@ class Runs:
 
 def print_added(what: str, unit: str, rounds: list[dict[str, float]]) -> None:
     """Print what each arm adds to the run without a plugin, and both ratios."""
-    without = statistics.median(one[""] for one in rounds)
+    without = statistics.median(seconds[""] for seconds in rounds)
     print(f"  {what}: {without:.0f} {unit} with neither")
     added: dict[str, float] = {}
     for arm in rounds[0]:
         if not arm:
             continue
-        values = [one[arm] - one[""] for one in rounds]
+        values = [seconds[arm] - seconds[""] for seconds in rounds]
         added[arm] = statistics.median(values)
         spread = ""
         if len(values) > 1:
@@ -227,7 +227,12 @@ def main() -> None:
             ]
             for index, what in enumerate(("CPU time", "wall time")):
                 print_added(
-                    what, "ms", [{arm: s[index] * 1e3 for arm, s in one.items()} for one in timed]
+                    what,
+                    "ms",
+                    [
+                        {arm: s[index] * 1e3 for arm, s in timed_round.items()}
+                        for timed_round in timed
+                    ],
                 )
         print(f"of {', '.join(_FORBIDDEN)} was imported: {runs.imported()}")
 

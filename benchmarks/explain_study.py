@@ -94,17 +94,17 @@ def main() -> int:
     arguments.kinds = arguments.kinds or ",".join([*place.parts, NOTHING])
     file: Path = arguments.file
     file.parent.mkdir(parents=True, exist_ok=True)
-    found = [one for one in read(file) if one.get("device", "cpu") == place.device]
+    tries = [line for line in read(file) if line.get("device", "cpu") == place.device]
     if not arguments.table:
         _import_once()
-        while left := _left(arguments, found):
+        while left := _left(arguments, tries):
             kind = random.choice(left)
             line = tried(kind, place)
-            found.append(line)
+            tries.append(line)
             with gzip.open(file, "at", encoding="utf-8") as lines:
                 lines.write(json.dumps(line) + "\n")
             print(words(judged(json.loads(json.dumps(line)))), flush=True)
-    results = [judged(json.loads(json.dumps(line))) for line in found]
+    results = [judged(json.loads(json.dumps(line))) for line in tries]
     if arguments.results:
         text = "".join(json.dumps(line) + "\n" for line in results)
         arguments.results.write_text(text, encoding="utf-8")
@@ -168,7 +168,7 @@ def tried(kind: str, place: Place) -> dict[str, Any]:
         **{
             side: [
                 {
-                    "profile": {rank: dict(one) for rank, one in launch.profile.items()},
+                    "profile": {rank: dict(profile) for rank, profile in launch.profile.items()},
                     "planted_s": launch.planted_s,
                     "iterations_per_s": launch.iterations_per_s,
                 }
@@ -222,7 +222,10 @@ def launched(planted: str, place: Place, *, watched: str) -> Launch:
         speed = _speed(records)
         later_steps = _MEMORY_STEPS if watched == _HAS_MEMORY else 0
         return Launch(
-            profile={one.rank: one.by_kind["profile"] for one in records},
+            profile={
+                records_of_rank.rank: records_of_rank.by_kind["profile"]
+                for records_of_rank in records
+            },
             planted_s={0: 1 / speed}
             if place is ON_GPU
             else {

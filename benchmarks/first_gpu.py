@@ -99,8 +99,8 @@ def steps(device: Device, out: Path) -> dict[str, list[Command]]:
                             "--dlperf-inject=3%")],
         "knobs": [Command("knobs", (python, f"{PATHS}/knobs.py", f"--size={device.size}"), 560)],
         "busy": [
-            one._replace(beside=(python, f"{PATHS}/occupy.py", "60"))
-            for one in (
+            command._replace(beside=(python, f"{PATHS}/occupy.py", "60"))
+            for command in (
                 session("refused", 90, *plain, "--dlperf-busy-gpus=refuse"),
                 session("ignored", 90, *plain, "--dlperf-busy-gpus=ignore"),
             )
@@ -117,21 +117,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the steps, print a line for each command, and return 0, or 2 for wrong arguments."""
     options = _parser().parse_args(arguments)
     device, out = CPU if options.cpu else GPU, Path(options.out).resolve()
-    found = steps(device, out)
-    if unknown := [name for name in options.only if name not in found]:
-        print(f"unknown step {', '.join(unknown)}; known: {', '.join(found)}", file=sys.stderr)
+    by_step = steps(device, out)
+    if unknown := [name for name in options.only if name not in by_step]:
+        print(f"unknown step {', '.join(unknown)}; known: {', '.join(by_step)}", file=sys.stderr)
         return 2
-    chosen = {name: found[name] for name in options.only or found}
+    chosen = {name: by_step[name] for name in options.only or by_step}
     if options.list:
         for name, commands in chosen.items():
-            for one in commands:
-                print(f"{name}: {one.name}, at most {one.limit_s:g} s: {' '.join(one.argv)}")
+            for command in commands:
+                argv = " ".join(command.argv)
+                print(f"{name}: {command.name}, at most {command.limit_s:g} s: {argv}")
         return 0
     out.mkdir(parents=True, exist_ok=True)
     end_s = time.monotonic() + options.limit
     for commands in chosen.values():
-        for one in commands:
-            with_device = one._replace(env={**device.env, **one.env})
+        for command in commands:
+            with_device = command._replace(env={**device.env, **command.env})
             _run(with_device, out, end_s - time.monotonic())
     return 0
 
@@ -207,14 +208,13 @@ def _print_outcomes(results: Path) -> None:
         print("  no results file", flush=True)
         return
     outcomes = json.loads(results.read_text(encoding="utf-8"))["outcomes"]
-    verdicts = Counter(one["judgement"]["verdict"] for one in outcomes)
+    verdicts = Counter(outcome["judgement"]["verdict"] for outcome in outcomes)
     print("  " + ", ".join(f"{count} {name}" for name, count in verdicts.most_common()))
-    for one in outcomes:
-        judgement, measurement = one["judgement"], one["measurement"]
+    for outcome in outcomes:
+        judgement, measurement = outcome["judgement"], outcome["measurement"]
         rate = f"{measurement['throughput']:.4g}/s" if measurement else "no measurement"
-        print(
-            f"  {one['case']['id']}: {rate}, {judgement['verdict']}: {judgement['reason'][:160]}"
-        )
+        reason = judgement["reason"][:160]
+        print(f"  {outcome['case']['id']}: {rate}, {judgement['verdict']}: {reason}")
 
 
 if __name__ == "__main__":

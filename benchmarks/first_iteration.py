@@ -59,12 +59,12 @@ def main() -> None:
             sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cpus=1",
             "--dlperf-size=tiny", "--dlperf-runs=1",
         ]  # fmt: skip
-        told = subprocess.run(
+        printed = subprocess.run(
             [*pytest_command, "--dlperf-dry-run"],
             cwd=folder, check=True, capture_output=True, text=True,
             env={**_environment(), "PYTHONPATH": str(_ROOT)},
         ).stdout  # fmt: skip
-        lines = [line.strip() for line in told.splitlines() if line.startswith("  ")]
+        lines = [line.strip() for line in printed.splitlines() if line.startswith("  ")]
         words = shlex.split(" ".join(line.removesuffix("\\") for line in lines))
         pairs = []
         for number in range(_ROUNDS):

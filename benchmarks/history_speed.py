@@ -63,11 +63,13 @@ def main() -> None:
     chosen = [f"bench{number:03}-torch-amp-bs16-1n8g" for number in range(0, CASES, 20)]
     seconds = [timed(partial(read_series, address, case_id)) for case_id in chosen]
     points = read_series(address, chosen[0])
-    told = ", ".join(f"{1000 * one:.0f}" for one in seconds)
+    milliseconds = ", ".join(f"{1000 * second:.0f}" for second in seconds)
     print(
         f"series of one case, {points} points: median {1000 * statistics.median(seconds):.0f} ms"
     )
-    print(f"  each of {len(chosen)}, opened anew: {told} ms; load {os.getloadavg()[0]:.1f}")
+    print(
+        f"  each of {len(chosen)}, opened anew: {milliseconds} ms; load {os.getloadavg()[0]:.1f}"
+    )
     print(f"list of all cases: {1000 * timed(partial(read_cases, address)):.0f} ms")
 
 

@@ -99,15 +99,15 @@ def main() -> int:
     if not arguments.table:
         ways, planted = arguments.ways.split(","), arguments.planted.split(",")
         asked = arguments.kinds or ",".join(map(":".join, itertools.product(ways, planted)))
-        kinds = [Kind(*one.partition(":")[::2]) for one in asked.split(",")]
+        kinds = [Kind(*kind.partition(":")[::2]) for kind in asked.split(",")]
         if unknown := [kind for kind in kinds if kind.way not in WAYS or not kind.planted]:
             parser.error(f"{unknown[0].way}: say WAY:PLANTED, with one of {', '.join(WAYS)}")
         measure(kinds, arguments, folder, lines)
     if not lines.exists():
         print(f"{lines} is not there: nothing was measured", file=sys.stderr)
         return 1
-    found = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
-    print(table(found))
+    outcomes = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
+    print(table(outcomes))
     return 0
 
 
@@ -180,9 +180,9 @@ def commits_in(tree: Path) -> Commits:
         commit = ["commit", "--quiet", "--all", "--message=A comment more in each file"]
         subprocess.run(["git", "-C", tree, *who, *commit], check=True)
         subprocess.run(["git", "-C", tree, "branch", "--quiet", "commented"], check=True)
-    known = ["git", "-C", str(tree), "rev-parse", "commented~1", "commented"]
-    told = subprocess.run(known, check=True, capture_output=True, text=True).stdout
-    return Commits(*told.split())
+    command = ["git", "-C", str(tree), "rev-parse", "commented~1", "commented"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return Commits(*printed.split())
 
 
 def check_out(tree: Path, commit: str) -> None:
@@ -284,18 +284,25 @@ def facts(kind: Kind, outcome: dict[str, Any]) -> dict[str, Any]:
 
 def rates(measurement: dict[str, Any] | None) -> list[list[float]]:
     """Return of each run throughput, rate of the median step, canary, and medians of turns."""
-    found = []
-    for one in measurement["runs"] if measurement else ():
-        turns = [*one["turns"], len(one["step_seconds"])] if one["turns"] else []
+    rows = []
+    for launch in measurement["runs"] if measurement else ():
+        turns = [*launch["turns"], len(launch["step_seconds"])] if launch["turns"] else []
         medians = [
-            statistics.median(one["step_seconds"][first:end])
+            statistics.median(launch["step_seconds"][first:end])
             for first, end in itertools.pairwise(turns)
         ]
-        rates = one["canary"]
-        canary = rates.get("matmul_gflop_per_s") or rates.get("sustained_matmul_gflop_per_s", 0.0)
-        known = [one["throughput"], one["estimates"].get("median_step", 0.0), canary, *medians]
-        found.append([float(f"{value:.5g}") for value in known])
-    return found
+        canary_rates = launch["canary"]
+        canary = canary_rates.get("matmul_gflop_per_s") or canary_rates.get(
+            "sustained_matmul_gflop_per_s", 0.0
+        )
+        figures = [
+            launch["throughput"],
+            launch["estimates"].get("median_step", 0.0),
+            canary,
+            *medians,
+        ]
+        rows.append([float(f"{value:.5g}") for value in figures])
+    return rows
 
 
 def kept(session: dict[str, Any]) -> dict[str, Any]:
@@ -310,7 +317,7 @@ def kept(session: dict[str, Any]) -> dict[str, Any]:
     } | {"time": session["time"]}
 
 
-def table(found: list[dict[str, Any]]) -> str:
+def table(outcomes: list[dict[str, Any]]) -> str:
     """Return the table of all outcomes: a row for each way and planted share."""
     rows = [
         "| way | neighbour | planted | outcomes | regressed | 95 % interval | others | a case | "
@@ -318,22 +325,24 @@ def table(found: list[dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     of_kind: dict[tuple[str, bool, float], list[dict[str, Any]]] = {}
-    for one in found:
-        planted = float(one["planted"].rstrip("%"))
-        of_kind.setdefault((one["way"], one.get("neighbour", False), planted), []).append(one)
-    for (way, neighbour, planted), mine in sorted(of_kind.items()):
-        verdicts = Counter(one["verdict"] for one in mine)
+    for outcome in outcomes:
+        planted = float(outcome["planted"].rstrip("%"))
+        of_kind.setdefault((outcome["way"], outcome.get("neighbour", False), planted), []).append(
+            outcome
+        )
+    for (way, neighbour, planted), of_row in sorted(of_kind.items()):
+        verdicts = Counter(outcome["verdict"] for outcome in of_row)
         alarms = verdicts.pop("regressed", 0)
-        share, low, high = interval(alarms, len(mine))
-        others = ", ".join(f"{count} {name}" for name, count in verdicts.most_common())
-        took_s = [one["elapsed_s"] for one in mine]
-        size = None if planted else size_of_changes(mine)
-        bias = "" if planted else mean_of_pairs(mine)
+        share, low, high = interval(alarms, len(of_row))
+        further = ", ".join(f"{count} {name}" for name, count in verdicts.most_common())
+        took_s = [outcome["elapsed_s"] for outcome in of_row]
+        size = None if planted else size_of_changes(of_row)
+        bias = "" if planted else mean_of_pairs(of_row)
         rows.append(
-            f"| {way} | {'bursts' if neighbour else ''} | {planted:g} % | {len(mine)} | "
-            f"{100 * share:.0f} % | {100 * low:.0f} to {100 * high:.0f} % | {others or 'none'} | "
+            f"| {way} | {'bursts' if neighbour else ''} | {planted:g} % | {len(of_row)} | "
+            f"{100 * share:.0f} % | {100 * low:.0f} to {100 * high:.0f} % | {further or 'none'} | "
             f"{statistics.median(took_s):.0f} s | {max(took_s):.0f} s | "
-            f"{_percent(spread(mine))} | {_percent(size)} | {bias} |"
+            f"{_percent(spread(of_row))} | {_percent(size)} | {bias} |"
         )
     return "\n".join(rows)
 
@@ -386,11 +395,11 @@ def logs(one: dict[str, Any]) -> list[float]:
 
 def differences(runs: list[list[float]], before: list[list[float]]) -> list[float]:
     """Return the log difference of each pair of runs."""
-    found = []
-    for mine, other in zip(runs, before, strict=True):
-        turns = [math.log(b / a) for a, b in zip(mine[3:], other[3:], strict=True)]
-        found.append(statistics.median(turns) if turns else math.log(mine[1] / other[1]))
-    return found
+    of_pairs = []
+    for launch, earlier in zip(runs, before, strict=True):
+        turns = [math.log(b / a) for a, b in zip(launch[3:], earlier[3:], strict=True)]
+        of_pairs.append(statistics.median(turns) if turns else math.log(launch[1] / earlier[1]))
+    return of_pairs
 
 
 if __name__ == "__main__":

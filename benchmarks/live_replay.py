@@ -58,15 +58,15 @@ def main() -> int:
     if not blocks:
         print(f"no file has {_FEWEST} unchanged sessions of a case in a row", file=sys.stderr)
         return 1
-    longer = [float(one) / 100 for one in arguments.longer.split(",")]
+    longer = [float(percent) / 100 for percent in arguments.longer.split(",")]
     rule = Rule(family=_FAMILY, tolerance=arguments.tolerance / 100)
     for count in map(int, arguments.stored.split(",")):
-        found = [
-            one
+        replayed = [
+            judged
             for name, block in blocks.items()
-            for one in replay(name, block, count, longer, rule)
+            for judged in replay(name, block, count, longer, rule)
         ]
-        print(f"\n{count} stored:\n\n{table(found)}")
+        print(f"\n{count} stored:\n\n{table(replayed)}")
     return 0
 
 
@@ -83,8 +83,8 @@ def sessions_in_a_row(path: Path) -> dict[str, Block]:
             ]
             by_case[line["case"]].append((line["time"], runs))
     blocks = {
-        case: [runs for _, runs in sorted(found, key=lambda one: one[0])]
-        for case, found in by_case.items()
+        case: [runs for _, runs in sorted(timed, key=lambda entry: entry[0])]
+        for case, timed in by_case.items()
     }
     return {case: block for case, block in blocks.items() if len(block) >= _FEWEST}
 
@@ -109,21 +109,25 @@ def _slower(run: ours.Run, share: float) -> ours.Run:
     return replace(run, by_time=by_time, by_median=by_median)
 
 
-def table(found: Sequence[Replayed]) -> str:
+def table(replayed: Sequence[Replayed]) -> str:
     """Return the table of verdicts, a row for each slowdown."""
     rows = [
         "| steps longer by | sessions | judgements | certified | regressed | others |",
         "|---|---|---|---|---|---|",
     ]
-    for slower in sorted({one.slower for one in found}):
-        mine = [one for one in found if one.slower == slower]
-        verdicts = Counter(str(one.judgement.verdict) for one in mine)
+    for slower in sorted({judged.slower for judged in replayed}):
+        judgements = [judged for judged in replayed if judged.slower == slower]
+        verdicts = Counter(str(judged.judgement.verdict) for judged in judgements)
+        sessions = len({judged.session for judged in judgements})
         alarms = verdicts.pop("regressed", 0)
         certified = sum(verdicts.pop(str(good), 0) for good in GOOD)
-        others = ", ".join(f"{n / len(mine):.1%} {name}" for name, n in verdicts.most_common())
+        further = ", ".join(
+            f"{n / len(judgements):.1%} {name}" for name, n in verdicts.most_common()
+        )
         rows.append(
-            f"| {slower:.0%} | {len({one.session for one in mine})} | {len(mine)} | "
-            f"{certified / len(mine):.1%} | {alarms / len(mine):.1%} | {others or 'none'} |"
+            f"| {slower:.0%} | {sessions} | {len(judgements)} | "
+            f"{certified / len(judgements):.1%} | {alarms / len(judgements):.1%} | "
+            f"{further or 'none'} |"
         )
     return "\n".join(rows)
 

@@ -59,7 +59,7 @@ def script(path: Path) -> int:
     return len(speeds)
 
 
-def ours(path: Path) -> int:
+def extracted_iterations(path: Path) -> int:
     """Return how many iterations we measure."""
     return extract(path, _OPTIONS).iterations
 
@@ -78,9 +78,12 @@ def main() -> None:
         for name, chatter in (("dense", 0), ("one line in a hundred", 99)):
             path = Path(folder) / f"x_gpu8_{chatter}.log"
             write_log(path, chatter=chatter)
-            seconds_of(ours, path)  # formats are imported
-            pairs = [(seconds_of(script, path), seconds_of(ours, path)) for _ in range(PAIRS)]
-            ratios = [theirs / mine for theirs, mine in pairs]
+            seconds_of(extracted_iterations, path)  # formats are imported
+            pairs = [
+                (seconds_of(script, path), seconds_of(extracted_iterations, path))
+                for _ in range(PAIRS)
+            ]
+            ratios = [script_s / extract_s for script_s, extract_s in pairs]
             size = path.stat().st_size / 1e6
             print(
                 f"{name}: {statistics.median(ratios):.2f} times as fast as the script "

@@ -85,9 +85,9 @@ def beside_iterations(case: Case, target: Target, folder: Path) -> tuple[Taken, 
     ranks = [_records(path) for path in sorted(folder.glob("rank*.jsonl"))]
     if run.exit_code != 0 or len(ranks) != case.world_size:
         raise RuntimeError(Path(run.log).read_text(encoding="utf-8"))
-    spans = [[one for one in rank if one["record"] == "span"] for rank in ranks]
-    iterations_s = max(sum(span["seconds"] for span in one) for one in spans)
-    cpu_s -= sum(span["cpu_seconds"] for one in spans for span in one)
+    spans = [[record for record in rank if record["record"] == "span"] for rank in ranks]
+    iterations_s = max(sum(span["seconds"] for span in spans_of_rank) for spans_of_rank in spans)
+    cpu_s -= sum(span["cpu_seconds"] for spans_of_rank in spans for span in spans_of_rank)
     times = [run.started_at_s, *_moments(ranks[0]), run.started_at_s + run.elapsed_s]
     parts = [end - begin for begin, end in itertools.pairwise(times)]
     return Taken(run.elapsed_s - iterations_s, cpu_s), parts
@@ -117,10 +117,10 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 def _moments(rank: list[dict[str, Any]]) -> list[float]:
     """Return when the parts of a rank ended."""
-    at = {record["record"]: float(record["time"]) for record in rank if "time" in record}
-    canary = next(float(one["time"]) for one in rank if one["record"] == "canary")
-    after = at.get("all_reduce", at["window"])
-    return [at["start"], at["first_step"], canary, at["window"], after, at["end"]]
+    times = {record["record"]: float(record["time"]) for record in rank if "time" in record}
+    canary = next(float(record["time"]) for record in rank if record["record"] == "canary")
+    after = times.get("all_reduce", times["window"])
+    return [times["start"], times["first_step"], canary, times["window"], after, times["end"]]
 
 
 def main() -> None:
@@ -145,31 +145,31 @@ def main() -> None:
 def print_case(case: Case, kinds: dict[str, Target], folder: Path) -> None:
     """Print the ratios of rounds, in each of which every kind of run and the bare one is done."""
     bares: list[Taken] = []
-    found: dict[str, list[tuple[Taken, list[float]]]] = {kind: [] for kind in kinds}
+    by_kind: dict[str, list[tuple[Taken, list[float]]]] = {kind: [] for kind in kinds}
     for number in range(_ROUNDS):
         for kind, target in kinds.items():
             run = folder / f"{case.layout}-{kind.replace(' ', '-')}-{number}"
-            found[kind].append(beside_iterations(case, target, run))
+            by_kind[kind].append(beside_iterations(case, target, run))
         command = make_plan(case, target, folder / "run").argv
         bares.append(bare(command, case.world_size, folder / f"{case.layout}-bare-{number}"))
     print(
-        f"launch to end, less the iterations, {case.layout}: bare torchrun {_of(bares)}; "
+        f"launch to end, less the iterations, {case.layout}: bare torchrun {_median_text(bares)}; "
         f"{_ROUNDS} rounds"
     )
-    for kind, runs in found.items():
-        taken = [one for one, _ in runs]
+    for kind, runs in by_kind.items():
+        taken = [launch for launch, _ in runs]
         ratios = [a.wall_s / b.wall_s for a, b in zip(taken, bares, strict=True)]
         print(
-            f"  {kind}: {_of(taken)}; / bare torchrun: median {statistics.median(ratios):.3f} "
-            f"(min {min(ratios):.3f}, max {max(ratios):.3f})"
+            f"  {kind}: {_median_text(taken)}; / bare torchrun: median "
+            f"{statistics.median(ratios):.3f} (min {min(ratios):.3f}, max {max(ratios):.3f})"
         )
         for part, seconds in zip(_PARTS, zip(*(p for _, p in runs), strict=True), strict=True):
             print(f"    {part:32} {statistics.median(seconds):6.2f} s")
 
 
-def _of(taken: list[Taken]) -> str:
-    wall_s = statistics.median(one.wall_s for one in taken)
-    return f"{wall_s:.2f} s, {statistics.median(one.cpu_s for one in taken):.2f} s of CPU"
+def _median_text(taken: list[Taken]) -> str:
+    wall_s = statistics.median(launch.wall_s for launch in taken)
+    return f"{wall_s:.2f} s, {statistics.median(launch.cpu_s for launch in taken):.2f} s of CPU"
 
 
 if __name__ == "__main__":

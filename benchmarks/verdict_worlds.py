@@ -49,7 +49,7 @@ _LARGEST: Final = 50.0
 
 
 @dataclass(kw_only=True, slots=True)
-class Seen:
+class SuitesTally:
     """What was said of the suites of one world, so many sessions and one slowdown."""
 
     suites: int = 0
@@ -67,10 +67,10 @@ class Seen:
         """Count one suite."""
         self.suites += 1
         self.cases += len(decided)
-        self.alarmed += any(one.verdict is Verdict.REGRESSED for one in decided)
-        self.verdicts.update(one.verdict for one in decided)
-        self.to_pairs += sum(one.pairs > 0 for one in decided)
-        self.pairs += sum(one.pairs for one in decided)
+        self.alarmed += any(case.verdict is Verdict.REGRESSED for case in decided)
+        self.verdicts.update(case.verdict for case in decided)
+        self.to_pairs += sum(case.pairs > 0 for case in decided)
+        self.pairs += sum(case.pairs for case in decided)
 
     def add_simple(self, stored: Logs, now: Logs) -> None:
         """Count what simple rules say of the rates of one suite."""
@@ -80,7 +80,7 @@ class Seen:
             self.simple_found[name] += found
 
     @property
-    def found(self) -> int:
+    def regressed(self) -> int:
         """Cases that regressed."""
         return self.verdicts[Verdict.REGRESSED]
 
@@ -93,9 +93,9 @@ class Seen:
         """Return the shares of suites and of cases, and the pairs of a case that needed some."""
         return {
             "suites_with_an_alarm": self.alarmed / self.suites,
-            "found": self.found / self.cases,
+            "found": self.regressed / self.cases,
             "passed": self.passed / self.cases,
-            "open": 1 - (self.found + self.passed) / self.cases,
+            "open": 1 - (self.regressed + self.passed) / self.cases,
             "to_pairs": self.to_pairs / self.cases,
             "pairs_used": self.pairs / self.to_pairs if self.to_pairs else 0.0,
         }
@@ -124,13 +124,13 @@ class Asked:
     peers: bool
 
 
-def seen(name: str, world: World, sessions: int, slow: float, asked: Asked) -> Seen:
+def suites_of(name: str, world: World, sessions: int, slow: float, asked: Asked) -> SuitesTally:
     """Return what is said of the suites of a world.
 
     Suites of one number have the same noise at each slowdown. Raises ``UsageError`` for a world
     that draws no such arrays.
     """
-    found = Seen()
+    tally = SuitesTally()
     for number in range(asked.suites):
         rng = np.random.default_rng([asked.seed, sessions, number])
         arrays = _called(name, world, rng, asked.cases, sessions)
@@ -138,10 +138,10 @@ def seen(name: str, world: World, sessions: int, slow: float, asked: Asked) -> S
         stored = _RATE * np.exp(stored)
         now, pairs = (np.exp(logs + math.log1p(-slow)) for logs in (now, pairs))
         now *= _RATE
-        found.add([_decided(*case, asked) for case in zip(stored, now, pairs, strict=True)])
+        tally.add([_decided(*case, asked) for case in zip(stored, now, pairs, strict=True)])
         if asked.peers:
-            found.add_simple(stored, now)
-    return found
+            tally.add_simple(stored, now)
+    return tally
 
 
 def _called(
@@ -218,13 +218,13 @@ def worlds_of(file: Path) -> dict[str, World]:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise UsageError(f"{file}: {type(error).__name__}: {error}") from error
-    found = getattr(module, "WORLDS", None)
-    if not isinstance(found, dict) or not found or not all(map(callable, found.values())):
+    worlds = getattr(module, "WORLDS", None)
+    if not isinstance(worlds, dict) or not worlds or not all(map(callable, worlds.values())):
         raise UsageError(
             f"{file}: WORLDS is to be a dict of functions by name, at least one; it is "
-            f"{'not there' if found is None else repr(found)[:80]}"
+            f"{'not there' if worlds is None else repr(worlds)[:80]}"
         )
-    return {str(name): world for name, world in found.items()}
+    return {str(name): world for name, world in worlds.items()}
 
 
 def _whole(text: str) -> int:
@@ -282,10 +282,12 @@ def _options() -> argparse.ArgumentParser:
 _COLUMNS: Final = ("suites_with_an_alarm", "found", "passed", "open", "to_pairs")
 
 
-def _row(name: str, sessions: int, slow: float, found: Seen, *, peers: bool) -> Iterator[str]:
+def _row(
+    name: str, sessions: int, slow: float, tally: SuitesTally, *, peers: bool
+) -> Iterator[str]:
     """Yield the lines of the table of one world and slowdown: percents, and simple rules."""
-    shares = found.shares()
-    low, high = (100 * end for end in interval(found.alarmed, found.suites)[1:])
+    shares = tally.shares()
+    low, high = (100 * end for end in interval(tally.alarmed, tally.suites)[1:])
     figures = "".join(f"{100 * shares[column]:8.1f}" for column in _COLUMNS[1:])
     yield (
         f"{sessions:8d}{100 * slow:6.1f}{100 * shares['suites_with_an_alarm']:7.1f} "
@@ -293,7 +295,7 @@ def _row(name: str, sessions: int, slow: float, found: Seen, *, peers: bool) -> 
         + f"{figures}{shares['pairs_used']:7.1f}  {name}"
     )
     if peers:
-        for rule, simple in found.simple_shares().items():
+        for rule, simple in tally.simple_shares().items():
             alarm, cases = (100 * simple[key] for key in ("suites_with_an_alarm", "found"))
             yield f"{'':14s}{alarm:7.1f}".ljust(36) + f"{cases:8.1f}{'':33s}{rule}"
 
@@ -338,18 +340,18 @@ def _print(worlds: Mapping[str, World], given: argparse.Namespace, asked: Asked)
     for sessions in given.sessions:
         for name, world in wanted.items():
             for slow in given.slow:
-                found = seen(name, world, sessions, slow, asked)
+                tally = suites_of(name, world, sessions, slow, asked)
                 if given.json:
-                    about = {"world": name, "sessions": sessions, "slow": slow} | found.shares()
-                    print(json.dumps(about | _peers(found, asked)), flush=True)
+                    about = {"world": name, "sessions": sessions, "slow": slow} | tally.shares()
+                    print(json.dumps(about | _peers(tally, asked)), flush=True)
                 else:
                     print(
-                        *_row(name, sessions, slow, found, peers=asked.peers), sep="\n", flush=True
+                        *_row(name, sessions, slow, tally, peers=asked.peers), sep="\n", flush=True
                     )
 
 
-def _peers(found: Seen, asked: Asked) -> dict[str, Any]:
-    return {"simple_rules": found.simple_shares()} if asked.peers else {}
+def _peers(tally: SuitesTally, asked: Asked) -> dict[str, Any]:
+    return {"simple_rules": tally.simple_shares()} if asked.peers else {}
 
 
 if __name__ == "__main__":

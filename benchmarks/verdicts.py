@@ -79,12 +79,12 @@ def study(
     sets: tuple[DataSet, ...], margins: Margins, asked: argparse.Namespace
 ) -> dict[str, dict[tuple[str, str], Tally]]:
     """Return the tallies of every rule, by data set."""
-    found: dict[str, dict[tuple[str, str], Tally]] = {data.name: {} for data in sets}
+    tallies: dict[str, dict[tuple[str, str], Tally]] = {data.name: {} for data in sets}
 
     def gather(started: list[tuple[DataSet, Future[dict[tuple[str, str], Tally]]]]) -> None:
         for data, future in started:
             for key, tally in future.result().items():
-                found[data.name].setdefault(key, Tally()).add(tally)
+                tallies[data.name].setdefault(key, Tally()).add(tally)
 
     # Rates of what is found need fewer cases than those of false alarms.
     slowed = max(asked.peer_suites, asked.suites // 4)
@@ -98,12 +98,12 @@ def study(
         )
         gather(
             [
-                (data, pool.submit(try_peers, data, costs(found[data.name]), asked.seed, part))
+                (data, pool.submit(try_peers, data, costs(tallies[data.name]), asked.seed, part))
                 for data in sets
                 for part in _parts(asked.peer_suites, 1)
             ]
         )
-    return found
+    return tallies
 
 
 def costs(results: Results) -> dict[str, int]:
@@ -119,10 +119,10 @@ def main() -> int:
     asked = options()
     margins = Margins(tolerance=asked.tolerance, min_effect=asked.min_effect, alpha=asked.alpha)
     sets = data_sets(margins)
-    known = [data.name for data in sets]
-    if unknown := set(asked.only or ()) - set(known):
+    names = [data.name for data in sets]
+    if unknown := set(asked.only or ()) - set(names):
         print(
-            f"no data set {', '.join(sorted(unknown))}; here are {', '.join(known)}",
+            f"no data set {', '.join(sorted(unknown))}; here are {', '.join(names)}",
             file=sys.stderr,
         )
         return 2

@@ -75,7 +75,7 @@ class Sizes(NamedTuple):
     each: int
 
     @property
-    def of_build(self) -> int:
+    def build_iterations(self) -> int:
         """Iterations of a build, with those that are left out."""
         return _SETTLE + self.blocks * self.each
 
@@ -115,19 +115,19 @@ def main() -> int:
 
 def cases_of(suites: Sequence[str], layouts: Sequence[str]) -> list[Case]:
     """Return the tiny FP32 cases of PyTorch; raise ``ValueError`` for a suite that has none."""
-    found = []
+    cases = []
     for suite in suites:
         declared = importlib.import_module(f"perf_tests.{suite}.cases").CASES
         own = [
-            one
-            for one in declared
-            if (one.framework, one.size, one.precision) == ("torch", "tiny", "fp32")
-            and str(one.layout) in layouts
+            case
+            for case in declared
+            if (case.framework, case.size, case.precision) == ("torch", "tiny", "fp32")
+            and str(case.layout) in layouts
         ]
         if not own:
             raise ValueError(f"{suite} has no tiny FP32 case of PyTorch on {', '.join(layouts)}")
-        found += own
-    return found
+        cases += own
+    return cases
 
 
 def measure(arguments: argparse.Namespace, file: Path) -> None:
@@ -136,9 +136,9 @@ def measure(arguments: argparse.Namespace, file: Path) -> None:
     cases = cases_of(arguments.suites.split(","), arguments.layouts.split(","))
     if file.exists():
         drop_cut_line(file)
-    known = read(file) if file.exists() else []
-    each = {one["case"]: one["iterations"] for one in known}
-    session = max((one["session"] for one in known), default=-1) + 1
+    lines_of_file = read(file) if file.exists() else []
+    each = {line["case"]: line["iterations"] for line in lines_of_file}
+    session = max((line["session"] for line in lines_of_file), default=-1) + 1
     draw, failed = random.Random(), 0
     threads = max(1, (os.cpu_count() or 1) // max(case.world_size for case in cases))
     while time.monotonic() < end_s:
@@ -152,7 +152,7 @@ def measure(arguments: argparse.Namespace, file: Path) -> None:
                 if case.id not in each:
                     each[case.id] = iterations_of(case, arguments.block_seconds, threads)
                 sizes = Sizes(arguments.builds, arguments.blocks, each[case.id])
-                found = launched(case, ARMS[arm], sizes, threads)
+                blocks = launched(case, ARMS[arm], sizes, threads)
             except RuntimeError as error:
                 failed += 1
                 if failed == _MOST_FAILED:
@@ -166,7 +166,7 @@ def measure(arguments: argparse.Namespace, file: Path) -> None:
                 "iterations": sizes.each,
                 "time": round(time.time()),
                 "load": round(os.getloadavg()[0], 2),
-                **found,
+                **blocks,
             }
             with file.open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps(line, separators=(",", ":")) + "\n")
@@ -200,7 +200,9 @@ def launched(case: Case, arm: Arm, sizes: Sizes, threads: int) -> dict[str, Any]
     Raises ``RuntimeError`` with the end of the log where a rank failed.
     """
     protocol = Protocol(
-        iterations=_WARM_UP + sizes.builds * sizes.of_build, warmup=_WARM_UP, timeout_s=600.0
+        iterations=_WARM_UP + sizes.builds * sizes.build_iterations,
+        warmup=_WARM_UP,
+        timeout_s=600.0,
     )
     case_now = replace(
         case, workload="noise_levels.rebuilt:build", loss="finite", protocol=protocol
@@ -208,7 +210,7 @@ def launched(case: Case, arm: Arm, sizes: Sizes, threads: int) -> dict[str, Any]
     variables = {
         rebuilt.WORKLOAD: case.workload,
         rebuilt.WARM_UP: str(_WARM_UP),
-        rebuilt.EACH: str(sizes.of_build),
+        rebuilt.EACH: str(sizes.build_iterations),
         **arm.variables,
     }
     target = Target(
@@ -222,18 +224,18 @@ def launched(case: Case, arm: Arm, sizes: Sizes, threads: int) -> dict[str, Any]
         plan = make_plan(case_now, target, Path(folder) / "run")
         run = execute(replace(plan, argv=(*arm.prefix, *plan.argv)))
         ranks = read_records(Path(plan.records))
-        if run.exit_code or sum(one.wrote("end") for one in ranks) != case.ranks:
+        if run.exit_code or sum(records.wrote("end") for records in ranks) != case.ranks:
             log = Path(run.log).read_text(encoding="utf-8", errors="replace")
             raise RuntimeError(f"{case.id} ended with {run.exit_code} {run.end}\n{log[-3000:]}")
-        return by_block(ranks, sizes)
+        return times_by_block(ranks, sizes)
 
 
-def by_block(ranks: Sequence[RankRecords], sizes: Sizes) -> dict[str, Any]:
+def times_by_block(ranks: Sequence[RankRecords], sizes: Sizes) -> dict[str, Any]:
     """Return microseconds of each iteration, and CPU microseconds of each block, by build."""
-    slowest = max(ranks, key=lambda one: sum(span.seconds for span in one.spans))
+    slowest = max(ranks, key=lambda rank: sum(span.seconds for span in rank.spans))
     steps, cpu = [], []
     for number in range(sizes.builds):
-        first = _WARM_UP + number * sizes.of_build + _SETTLE
+        first = _WARM_UP + number * sizes.build_iterations + _SETTLE
         ends = [
             (first + i * sizes.each, first + (i + 1) * sizes.each) for i in range(sizes.blocks)
         ]
@@ -256,7 +258,7 @@ def _typical_us(line: Mapping[str, Any]) -> float:
 
 def table(lines: Sequence[Mapping[str, Any]]) -> str:
     """Return the tables: components of the log step time, and of CPU time, by case and arm."""
-    kinds = sorted({(one["case"], one["arm"]) for one in lines})
+    kinds = sorted({(line["case"], line["arm"]) for line in lines})
     plain = {
         case: statistics.median(typical)
         for case, arm in kinds
@@ -275,14 +277,14 @@ def table(lines: Sequence[Mapping[str, Any]]) -> str:
             + "|"
         )
         for case, arm in kinds:
-            mine = [one for one in lines if (one["case"], one["arm"]) == (case, arm)]
-            step_us = statistics.median(map(_typical_us, mine))
+            of_row = [line for line in lines if (line["case"], line["arm"]) == (case, arm)]
+            step_us = statistics.median(map(_typical_us, of_row))
             to_plain = f"{100 * (step_us / plain[case] - 1):+.1f} %" if case in plain else ""
-            found = {one.name: one for one in found_in(mine, key, names)}
-            cells = [_cell(found.get(name)) for name in names]
-            sessions = len({one["session"] for one in mine})
+            by_name = {component.name: component for component in found_in(of_row, key, names)}
+            cells = [_cell(by_name.get(name)) for name in names]
+            sessions = len({line["session"] for line in of_row})
             parts[-1] += (
-                f"\n| {case} | {arm} | {sessions}, {len(mine)} | {step_us / 1000:.2f} ms | "
+                f"\n| {case} | {arm} | {sessions}, {len(of_row)} | {step_us / 1000:.2f} ms | "
                 f"{to_plain} | {' | '.join(cells)} |"
             )
     return "\n\n".join(parts)

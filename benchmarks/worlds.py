@@ -129,7 +129,7 @@ def pairs_remember(rng: np.random.Generator, cases: int, *, sd: float) -> Logs:
     return autocorrelated(rng, (cases, _NOW), 0.8, sd)
 
 
-def _both(draw: _Draw, draw_pairs: _DrawPairs) -> World:
+def _with_pairs(draw: _Draw, draw_pairs: _DrawPairs) -> World:
     def world(rng: np.random.Generator, cases: int, sessions: int) -> tuple[Logs, Logs, Logs]:
         stored, now = draw(rng, cases, sessions)
         return stored, now, draw_pairs(rng, cases)
@@ -170,10 +170,12 @@ _ODD_PAIRS: Final[Mapping[str, _DrawPairs]] = {
     )
 }
 WORLDS: Final[dict[str, World]] = {
-    f"{name}; {pairs}": _both(draw, draw_pairs)
+    f"{name}; {pairs}": _with_pairs(draw, draw_pairs)
     for pairs, draw_pairs in _PAIRS.items()
     for name, draw in _STORED.items()
 } | {
-    f"runs 0.5 %, sessions 3 %; {pairs}": _both(_STORED["runs 0.5 %, sessions 3 %"], draw_pairs)
+    f"runs 0.5 %, sessions 3 %; {pairs}": _with_pairs(
+        _STORED["runs 0.5 %, sessions 3 %"], draw_pairs
+    )
     for pairs, draw_pairs in _ODD_PAIRS.items()
 }

@@ -40,17 +40,21 @@ _WITHIN: Final = 0.20
 def judged(line: dict[str, Any]) -> dict[str, Any]:
     """Return what the attribution says of a try, and what the stopwatch read."""
     before, now = (
-        [{int(rank): one for rank, one in launch["profile"].items()} for launch in line[side]]
+        [
+            {int(rank): profile for rank, profile in launch["profile"].items()}
+            for launch in line[side]
+        ]
         for side in ("before", "now")
     )
-    speeds = [[one["iterations_per_s"] for one in line[side]] for side in ("before", "now")]
+    speeds = [[launch["iterations_per_s"] for launch in line[side]] for side in ("before", "now")]
     ratios = [new / old - 1 for old in speeds[0] for new in speeds[1]]
     change = statistics.fmean(speeds[1]) / statistics.fmean(speeds[0]) - 1
     explanation = attribute(
         before, now, Comparison(change=change, interval=(min(ratios), max(ratios)))
     )
     planted_ms = [
-        1000 * statistics.fmean(one["planted_s"][str(explanation.rank)] for one in line[side])
+        1000
+        * statistics.fmean(launch["planted_s"][str(explanation.rank)] for launch in line[side])
         for side in ("before", "now")
     ]
     return {
@@ -60,16 +64,22 @@ def judged(line: dict[str, Any]) -> dict[str, Any]:
         "before_ms": explanation.before_ms,
         "after_ms": explanation.after_ms,
         "agrees": explanation.agrees,
-        "parts": {one.part: (stated_ms(one), one.named) for one in explanation.parts},
+        "parts": {part.part: (stated_ms(part), part.named) for part in explanation.parts},
         "operators": [
-            [one.path, one.operator, one.part, one.difference_ms, one.after_calls]
-            for one in explanation.operators
-            if one.named
+            [
+                operator.path,
+                operator.operator,
+                operator.part,
+                operator.difference_ms,
+                operator.after_calls,
+            ]
+            for operator in explanation.operators
+            if operator.named
         ],
         "memory": [
-            [one.place, (one.before_bytes or 0) / 1e6, one.after_bytes / 1e6]
-            for one in explanation.memory
-            if one.named
+            [place.place, (place.before_bytes or 0) / 1e6, place.after_bytes / 1e6]
+            for place in explanation.memory
+            if place.named
         ],
         "sentence": explanation.sentence,
     }
@@ -110,14 +120,14 @@ def words(line: dict[str, Any]) -> str:
     )
 
 
-def table(found: Sequence[dict[str, Any]]) -> str:
+def table(tries: Sequence[dict[str, Any]]) -> str:
     """Return the table of all tries."""
     rows = [
         "| planted | tries | part named | within 20 % | both | agrees | stopwatch ms | part ms |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for kind in dict.fromkeys([*PART, *PART_ON_GPU]):
-        if not (lines := [line for line in found if line["kind"] == kind]):
+        if not (lines := [line for line in tries if line["kind"] == kind]):
             continue
         cells = [line["parts"].get(part_of(line), (0.0, False)) for line in lines]
         within = sum(
@@ -130,7 +140,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
             f"{statistics.median(line['planted_ms'] for line in lines):.1f} | "
             f"{statistics.median(ms for ms, _ in cells):.1f} |"
         )
-    unchanged = [line for line in found if is_unchanged(line["kind"])]
+    unchanged = [line for line in tries if is_unchanged(line["kind"])]
     named = sum(not names_nothing(line) for line in unchanged)
     rows.append(f"\nunchanged: a row was named in {named} of {len(unchanged)} tries")
     return "\n".join(rows)

@@ -47,9 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _wait(on_gpu=on_gpu)
             if turn:  # The first warms up
                 rates[key].append(batch * options.steps / (time.perf_counter() - begin_s))
-    for (precision, layout), found in rates.items():
-        each = " ".join(f"{rate:.0f}" for rate in found)
-        print(f"{precision}, {layout}: {statistics.median(found):.0f} images/s ({each})")
+    for (precision, layout), measured in rates.items():
+        each = " ".join(f"{rate:.0f}" for rate in measured)
+        print(f"{precision}, {layout}: {statistics.median(measured):.0f} images/s ({each})")
     return 0
 
 

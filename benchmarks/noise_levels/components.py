@@ -58,14 +58,14 @@ def analysis(
     y = np.asarray(values, dtype=float)
     y = y - y.mean()
     labels = _labels(groups, len(y))
-    counts = [int(one.max()) + 1 for one in labels]
+    counts = [int(label.max()) + 1 for label in labels]
     # The mean is the group around the outermost one
     kept = [i for i in range(1, len(labels)) if counts[i] > counts[i - 1]]
     labels = [labels[0], *(labels[i] for i in kept)]
-    sizes = [np.bincount(one) for one in labels]
+    sizes = [np.bincount(label) for label in labels]
     totals = [
-        float((np.bincount(one, weights=y) ** 2 / size).sum())
-        for one, size in zip(labels, sizes, strict=True)
+        float((np.bincount(label, weights=y) ** 2 / size).sum())
+        for label, size in zip(labels, sizes, strict=True)
     ]
     df = np.diff([len(size) for size in sizes]).astype(float)
     depth = len(labels)
@@ -85,14 +85,16 @@ def analysis(
 
 def components(nested: Nested, *, seed: int = 1) -> list[Component]:
     """Return the components with their intervals of 90 %; one below 0 counts as 0."""
-    found = _solved(nested, nested.squares / nested.df)
+    variances = _solved(nested, nested.squares / nested.df)
     chi_squares = np.random.default_rng(seed).chisquare(nested.df, (_DRAWS, len(nested.df)))
     drawn = _solved(nested, nested.squares / chi_squares)
-    shares, drawn_shares = (one / one.sum(axis=-1, keepdims=True) for one in (found, drawn))
+    shares, drawn_shares = (
+        values / values.sum(axis=-1, keepdims=True) for values in (variances, drawn)
+    )
     return [
         Component(
             name=name,
-            sd=_estimate(float(np.sqrt(found[i])), np.sqrt(drawn[:, i])),
+            sd=_estimate(float(np.sqrt(variances[i])), np.sqrt(drawn[:, i])),
             share=_estimate(float(shares[i]), drawn_shares[:, i]),
         )
         for i, name in enumerate(nested.levels)

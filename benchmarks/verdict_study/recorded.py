@@ -55,9 +55,13 @@ class Recording:
         order = first + rng.permutation(MOST_RUNS)
         trial = [self.rounds[index] for index in order]
         which = rng.integers(2, size=MOST_RUNS)
-        before = np.stack([one[0.0][pick] for one, pick in zip(trial, which, strict=True)])
-        other = np.stack([one[0.0][1 - pick] for one, pick in zip(trial, which, strict=True)])
-        after = {0.0: other} | {arm: np.stack([one[arm][0] for one in trial]) for arm in _ARMS[1:]}
+        before = np.stack([arms[0.0][pick] for arms, pick in zip(trial, which, strict=True)])
+        other_run = np.stack(
+            [arms[0.0][1 - pick] for arms, pick in zip(trial, which, strict=True)]
+        )
+        after = {0.0: other_run} | {
+            arm: np.stack([arms[arm][0] for arms in trial]) for arm in _ARMS[1:]
+        }
         history = self._history(first)
         return CaseData(
             history=tuple(history[index] for index in rng.permutation(len(history))),
@@ -84,8 +88,10 @@ def _sessions(runs: list[Seconds]) -> list[Seconds]:
 
 
 def _whole(rounds: Mapping[int, dict[float, list[Seconds]]]) -> tuple[Round, ...]:
-    found = (one for _, one in sorted(rounds.items()))
-    return tuple(one for one in found if [len(one.get(arm, ())) for arm in _ARMS] == [2, 1, 1])
+    in_order = (arms for _, arms in sorted(rounds.items()))
+    return tuple(
+        arms for arms in in_order if [len(arms.get(arm, ())) for arm in _ARMS] == [2, 1, 1]
+    )
 
 
 def _numpy_training(path: Path) -> tuple[Round, ...]:

@@ -63,8 +63,8 @@ def seconds(
     logs += noise.session_sd * rng.standard_normal((*shape[:-1], 1, 1))
     hit = rng.random(logs.shape) < noise.spikes
     spikes = 1 + np.where(hit, rng.exponential(_SPIKE_ADDS, logs.shape), 0.0)
-    found: Seconds = _STEP_SECONDS * np.exp(logs) * spikes
-    return found
+    step_seconds: Seconds = _STEP_SECONDS * np.exp(logs) * spikes
+    return step_seconds
 
 
 #: Not every case of a suite is as noisy as the others.

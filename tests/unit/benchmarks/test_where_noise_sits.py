@@ -139,10 +139,13 @@ def test_a_launch_builds_again_at_the_borders_of_builds(monkeypatch: pytest.Monk
     for name, value in (
         (rebuilt.WORKLOAD, "where_noise_sits:build"),
         (rebuilt.WARM_UP, "20"),
-        (rebuilt.EACH, str(sizes.of_build)),
+        (rebuilt.EACH, str(sizes.build_iterations)),
     ):
         monkeypatch.setenv(name, value)
     step = rebuilt.build(object())  # type: ignore[arg-type]
-    by_iteration = [step() for _ in range(20 + 3 * sizes.of_build)]
-    of_build = sizes.of_build
-    assert by_iteration == [0] * (20 + of_build) + [1] * of_build + [2] * of_build
+    by_iteration = [step() for _ in range(20 + 3 * sizes.build_iterations)]
+    build_iterations = sizes.build_iterations
+    assert (
+        by_iteration
+        == [0] * (20 + build_iterations) + [1] * build_iterations + [2] * build_iterations
+    )
