@@ -33,13 +33,14 @@ def check_version(framework: str, version: str, *, where: str = "", keras_2: boo
     if numbers < bounds.lowest:
         lowest = ".".join(map(str, bounds.lowest))
         raise NotRunError(
-            f"{name} is too old: ranks need {lowest} or newer, {bounds.needed}; install "
-            f"{framework}{wanted}"
+            f"{name} is too old: ranks need {lowest} or newer, {bounds.needed}",
+            remedy=f"install {framework}{wanted}",
         )
     if bounds.too_new is not None and numbers >= bounds.too_new and not keras_2:
         raise NotRunError(
-            f"{name} is too new: {bounds.wrong}; install {framework}{wanted}, or tf_keras with "
-            "it, and set TF_USE_LEGACY_KERAS=1"
+            f"{name} is too new: {bounds.wrong}",
+            remedy=f"install {framework}{wanted}, or tf_keras with it, and set "
+            "TF_USE_LEGACY_KERAS=1",
         )
 
 
@@ -134,24 +135,27 @@ def check_possible(
         _check_framework(case, installed)
     if _needs_horovod(case) and not (has_horovod or installed.horovod):
         raise NotRunError(
-            f"Horovod is not installed, and {case.world_size} ranks of tensorflow need it; "
-            "HOROVOD_WITH_TENSORFLOW=1 pip install --no-build-isolation horovod builds it, and "
-            "launcher='tf-multiworker' does without"
+            f"Horovod is not installed, and {case.world_size} ranks of tensorflow need it",
+            remedy="HOROVOD_WITH_TENSORFLOW=1 pip install --no-build-isolation horovod builds it, "
+            "and launcher='tf-multiworker' does without",
         )
     if case.framework == "jax" and case.workload and case.precision == "amp":
         raise NotRunError(
-            "precision amp is float16 with loss scaling, which JAX does not bring; name bf16"
+            "precision amp is float16 with loss scaling, which JAX does not bring",
+            remedy="name bf16",
         )
     if case.layout.device == "cpu" and case.precision in GPU_PRECISIONS:
         # Paddle has no bf16 on a CPU either: see below.
         suitable = "fp32" if case.framework == "paddle" else "bf16"
         raise NotRunError(
-            f"precision {case.precision} has no CPU kernels; name {suitable}, or run it on a GPU"
+            f"precision {case.precision} has no CPU kernels",
+            remedy=f"name {suitable}, or run it on a GPU",
         )
     if case.layout.device == "cpu" and case.framework == "paddle" and case.precision == "bf16":
         raise NotRunError(
             "Paddle's autocast does nothing on a CPU: bf16 would be computed in float32 without "
-            "a word; run it on a GPU, or name fp32"
+            "a word",
+            remedy="run it on a GPU, or name fp32",
         )
     least = _LEAST_CAPABILITY.get(case.precision)
     if (
@@ -172,13 +176,13 @@ def _check_fp8(case: Case, installed: Installed | None) -> None:
     """Raise ``NotRunError`` where no training in float8 is possible; None: it is not known."""
     if case.framework != "torch":
         raise NotRunError(
-            f"precision fp8 is known of PyTorch only, and the case is of {case.framework}; name "
-            "bf16"
+            f"precision fp8 is known of PyTorch only, and the case is of {case.framework}",
+            remedy="name bf16",
         )
     if case.layout.device == "gpu" and installed is not None and not installed.float8:
         raise NotRunError(
-            "precision fp8 needs torchao or Transformer Engine, and neither is installed; pip "
-            "install torchao"
+            "precision fp8 needs torchao or Transformer Engine, and neither is installed",
+            remedy="pip install torchao",
         )
 
 
@@ -191,7 +195,8 @@ def _check_framework(case: Case, installed: Installed) -> None:
     if version is None:
         without = "; framework=None is for a program that needs none" if case.command else ""
         raise NotRunError(
-            f"{case.framework} is not installed; {_remedy(case, installed.python)}{without}"
+            f"{case.framework} is not installed",
+            remedy=f"{_remedy(case, installed.python)}{without}",
         )
     if not case.command:
         check_version(case.framework, version, keras_2=installed.legacy_keras)
@@ -211,6 +216,7 @@ def check_data(case: Case, folder: Path) -> None:
     """Raise ``CaseError`` if the data folder of ``case`` is not a directory."""
     if not folder.is_dir():
         raise CaseError(
-            f"{case.id}: --dlperf-data={folder} is not a directory; name the one that has the "
-            "data sets (docs/data.md)"
+            f"--dlperf-data={folder} is not a directory",
+            remedy="name the one that has the data sets (docs/data.md)",
+            subject=case.id,
         )

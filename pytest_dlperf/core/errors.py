@@ -9,7 +9,39 @@ T = TypeVar("T")
 
 
 class DlperfError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base of every error that this package raises on purpose.
+
+    It keeps the parts of its message, which is ``subject: cause; remedy``, and remarks below.
+    """
+
+    def __init__(
+        self, text: str = "", *, subject: str = "", remedy: str = "", remarks: str = ""
+    ) -> None:
+        """``text`` is the cause; lines below its first are remarks, as ``remarks`` are.
+
+        ``subject`` is what the message is about: the id of a case, or a file.
+        """
+        self.subject, self.remedy = subject, remedy
+        self.cause, newline, below = text.partition("\n")
+        self.remarks = f"{below}{newline and remarks and newline}{remarks}"
+        super().__init__(self.words())
+
+    @property
+    def sentence(self) -> str:
+        """The cause and the remedy."""
+        return f"{self.cause}; {self.remedy}" if self.remedy else self.cause
+
+    def first_line(self, *, below: str = "") -> str:
+        """Return the message without its remarks.
+
+        The subject is left out where the message stands ``below`` a heading that names it.
+        """
+        is_named = not self.subject or self.subject == below
+        return self.sentence if is_named else f"{self.subject}: {self.sentence}"
+
+    def words(self, *, below: str = "") -> str:
+        """Return the whole message; without its subject where ``below`` names it."""
+        return "\n".join(filter(None, (self.first_line(below=below), self.remarks)))
 
 
 class UsageError(DlperfError):

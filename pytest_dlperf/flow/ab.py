@@ -126,7 +126,7 @@ class _Pairs:
             else cannot_take_turns(case, runners[NOW])
         )
         if self._alternates and pairs == LOCK_STEP:
-            raise CaseError(f"{case.id}: --dlperf-pairs={LOCK_STEP}: {self._alternates}")
+            raise CaseError(f"--dlperf-pairs={LOCK_STEP}: {self._alternates}", subject=case.id)
         self._rule = runners[NOW].bench.policy.rule
         #: Whether so many pairs were disturbed that disturbed ones count.
         self._stays_disturbed = False
@@ -212,7 +212,9 @@ class _Pairs:
             pair = self._pair(wanted, scaling=scaling)
         except DoNotFitError as error:
             if self._runners[NOW].bench.policy.pairs == LOCK_STEP:
-                raise CaseError(f"{self._case.id}: --dlperf-pairs={LOCK_STEP}: {error}") from error
+                raise CaseError(
+                    f"--dlperf-pairs={LOCK_STEP}: {error}", subject=self._case.id
+                ) from error
             self._alternates = str(error)
             self._runners[NOW].bench.watcher.notice(self._case, f"launches alternate: {error}")
             has_time = self._has_time()
@@ -413,8 +415,9 @@ def _naming_arm(case: Case, arm: ReadyArm) -> Iterator[None]:
     try:
         yield
     except DlperfError as error:
-        text = str(error).removeprefix(f"{case.id}: ")
-        raise CaseError(f"{case.id}, against {arm.words}: {text}") from error
+        raise CaseError(
+            error.words(below=case.id), subject=f"{case.id}, against {arm.words}"
+        ) from error
 
 
 def unmeasured(sides: SideBySide) -> Against:

@@ -267,10 +267,11 @@ class TwoTrees:
         names = {*own.files, *other.files}
         if not names:
             raise CaseError(
-                f"{case.id}: {_SECRETLY}: the arms differ in the repository "
+                f"{_SECRETLY}: the arms differ in the repository "
                 f"{self._top}, and the ranks imported no file of it; import the code from there "
                 "(an editable install, or its folder in pytest's ini pythonpath), not from an "
-                "installed copy"
+                "installed copy",
+                subject=case.id,
             )
         if changed(names, *self._trees) or self._read(now, before) & self._difference.paths:
             return ""
@@ -301,10 +302,11 @@ class TwoTrees:
                     continue
                 of = " or ".join(sorted(copy.roots))
                 raise CaseError(
-                    f"{case.id}: {_SECRETLY}: {name} differs between the arms, and both import an "
+                    f"{_SECRETLY}: {name} differs between the arms, and both import an "
                     f"installed copy of {of}, {copy.path}; name the folder it is installed from "
                     "in pytest's ini pythonpath, or in PYTHONPATH (in the other arm the same "
-                    "folder of its own tree takes its place)"
+                    "folder of its own tree takes its place)",
+                    subject=case.id,
                 )
         return is_uncertain
 
@@ -318,13 +320,15 @@ class TwoTrees:
         ):
             for name, path in never_seen(imported, paths, tree, other).items():
                 raise CaseError(
-                    f"{case.id}: {_SECRETLY}: {name} is in the tree of {arm.words} alone, which "
-                    f"could not import it: its neighbour was imported from {path}; {_REMEDY}"
+                    f"{_SECRETLY}: {name} is in the tree of {arm.words} alone, which "
+                    f"could not import it: its neighbour was imported from {path}; {_REMEDY}",
+                    subject=case.id,
                 )
         for name in same_compiled(now, before, paths):
             raise CaseError(
-                f"{case.id}: {_SECRETLY}: what modules are compiled from differs between the "
-                f"arms, and both imported the same compiled one, {now.files[name][0]}; {_REMEDY}"
+                f"{_SECRETLY}: what modules are compiled from differs between the "
+                f"arms, and both imported the same compiled one, {now.files[name][0]}; {_REMEDY}",
+                subject=case.id,
             )
 
     def check(self, case: Case, now: RunFacts, before: RunFacts) -> None:
@@ -338,10 +342,11 @@ class TwoTrees:
         name = same[0]
         more = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
         raise CaseError(
-            f"{case.id}: {_SECRETLY}: {name}{more} differs between the arms, yet "
+            f"{_SECRETLY}: {name}{more} differs between the arms, yet "
             f"both imported the same file: {mine.files[name][0]} and, against "
             f"{self._arms[1].words}, {theirs.files[name][0]}. Mostly an editable install leads "
-            f"both arms to one tree: {_REMEDY}"
+            f"both arms to one tree: {_REMEDY}",
+            subject=case.id,
         )
 
     def _read(self, *facts: RunFacts) -> frozenset[str]:

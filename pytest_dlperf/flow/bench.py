@@ -102,8 +102,9 @@ class Stored:
         if len(found) > 1:
             classes = ", ".join(sorted(baseline.machine_class for baseline in found))
             raise CaseError(
-                f"{case.id}: logs do not say which machine wrote them, and there are baselines of "
-                f"{classes}; name one with DLPERF_MACHINE_CLASS"
+                f"logs do not say which machine wrote them, and there are baselines of "
+                f"{classes}; name one with DLPERF_MACHINE_CLASS",
+                subject=case.id,
             )
         return found[0] if found else None
 
@@ -192,12 +193,13 @@ class Bench:
         """Raise ``CaseError`` or ``NotRunError`` if ``case`` cannot run here."""
         hosts, place = self.hosts, self.hosts.place
         if misfit := fits(case.layout, hosts.machine):
-            raise CaseError(f"{case.id}: {misfit}; {ASK_FOR_LESS}")
+            raise CaseError(misfit, subject=case.id, remedy=ASK_FOR_LESS)
         if case.command and self.policy.injected(case):
             raise CaseError(
-                f"{case.id}: --dlperf-inject cannot make the steps of a program (command=) "
-                "longer; leave it out, or name the workloads that it is for "
-                "(--dlperf-inject=GLOB:SHARE)"
+                "--dlperf-inject cannot make the steps of a program (command=) longer",
+                subject=case.id,
+                remedy="leave it out, or name the workloads that it is for "
+                "(--dlperf-inject=GLOB:SHARE)",
             )
         if self.policy.data and not case.command and not place.foreign:
             check_data(case, Path(self.policy.data))
@@ -215,7 +217,7 @@ class Bench:
                 check_program(case, place.python)
         except NotRunError as error:
             if case.framework in self.policy.frameworks_asked:
-                raise CaseError(f"{case.id}: {error}") from error
+                raise CaseError(error.cause, subject=case.id, remedy=error.remedy) from error
             raise
 
     def _check_target(self, case: Case) -> None:

@@ -221,9 +221,9 @@ def confirmed(
             return _alone(stored, replace(confirmation, is_cut_short=True), why)
         except DlperfError as error:
             if stage.instead is None:
-                first, *rest = str(error).splitlines() or [""]
-                return _alone(stored, confirmation, f"{first}; {_IF_IT_FAILS}", details=rest)
-            instead = replace(stage.instead, without_anchor=str(error).partition("\n")[0])
+                why = f"{error.first_line()}; {_IF_IT_FAILS}"
+                return _alone(stored, confirmation, why, details=error.remarks.splitlines())
+            instead = replace(stage.instead, without_anchor=error.first_line())
             return confirmed(case, bench, stored, instead, workload_folder=workload_folder)
         assert paired.against is not None
         same = paired.against.unaffected

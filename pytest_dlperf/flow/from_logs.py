@@ -158,12 +158,13 @@ def judge_by_logs(
     """
     paths = folder.logs_of(case)
     if not paths:
-        raise CaseError(f"{case.id}: no log of it under {folder.folder}")
+        raise CaseError(f"no log of it under {folder.folder}", subject=case.id)
     for path in paths:
         if rivals := folder.rivals(case, path):
             raise CaseError(
-                f"{case.id}: {path} may be of {', '.join(rivals)} as well, and its look does not "
-                f"say which framework wrote it; name it {case.id}_1.log"
+                f"{path} may be of {', '.join(rivals)} as well, and its look does not "
+                f"say which framework wrote it; name it {case.id}_1.log",
+                subject=case.id,
             )
     options = ParseOptions(
         fmt=format_of(case),
@@ -286,7 +287,7 @@ def framework_of(name: str | None) -> str | None:
 def _check(case: Case, result: LogResult) -> None:
     if result.throughput is None:
         problems = "; ".join(problem.message for problem in result.problems)
-        raise CaseError(f"{case.id}: {result.path}: no throughput: {problems}")
+        raise CaseError(f"{result.path}: no throughput: {problems}", subject=case.id)
     mismatch = [problem.message for problem in result.problems if problem.code in MISMATCHES]
     if result.precision is not None and not same_precision(result.precision, case.precision):
         mismatch.append(f"its path says {result.precision}, the case is {case.precision}")
@@ -298,7 +299,7 @@ def _check(case: Case, result: LogResult) -> None:
     if known and not same_unit(result.unit or SAMPLES, case.unit):
         mismatch.append(f"it counts {result.unit}, the case {case.unit}")
     if mismatch:
-        raise CaseError(f"{case.id}: {result.path}: {'; '.join(mismatch)}")
+        raise CaseError(f"{result.path}: {'; '.join(mismatch)}", subject=case.id)
 
 
 def _measurement(

@@ -117,17 +117,21 @@ class GpuUse:
             "--dlperf-busy-gpus=ignore"
         )
         if self.choice == "refuse":
-            raise CaseError(f"{case.id}: not measured, because of {_describe(others)}; {remedy}")
+            raise CaseError(
+                f"not measured, because of {_describe(others)}; {remedy}", subject=case.id
+            )
         if waited_s >= case.protocol.timeout_s:
             self.in_vain.update(others)
             raise CaseError(
-                f"{case.id}: not measured: waited {waited_s:.0f} s, the timeout of a run, for "
-                f"{_describe(others)}; {remedy}"
+                f"not measured: waited {waited_s:.0f} s, the timeout of a run, for "
+                f"{_describe(others)}; {remedy}",
+                subject=case.id,
             )
         if set(others) <= self.in_vain:
             raise CaseError(
-                f"{case.id}: not measured: a case before it has waited in vain for "
-                f"{_describe(others)}; {remedy}"
+                f"not measured: a case before it has waited in vain for "
+                f"{_describe(others)}; {remedy}",
+                subject=case.id,
             )
         if self.budget is not None and not self.budget.allows(0):
             raise BudgetSpentError(case.id)
@@ -135,8 +139,9 @@ class GpuUse:
     def _not_seen(self, case: Case, why: str, report: Callable[[str], None]) -> None:
         if self.choice is not None:
             raise CaseError(
-                f"{case.id}: --dlperf-busy-gpus={self.choice} asks whether others use its GPUs, "
-                f"and that cannot be seen: {why}; or leave the option out"
+                f"--dlperf-busy-gpus={self.choice} asks whether others use its GPUs, "
+                f"and that cannot be seen: {why}; or leave the option out",
+                subject=case.id,
             )
         if why not in self.unseen:
             self.unseen.add(why)

@@ -97,9 +97,10 @@ def check_probed(case: Case, answer: ProbeAnswer, where: str) -> None:
     needed = case.layout.devices_per_node
     if case.layout.device == "gpu" and answer["gpus"] < needed:
         raise CaseError(
-            f"{case.id}: {case.framework} {version} {where} sees {answer['gpus']} GPUs, "
-            f"{case.layout} needs {needed}; a container is given them by --gpus all, and a build "
-            "without CUDA sees none"
+            f"{case.framework} {version} {where} sees {answer['gpus']} GPUs, "
+            f"{case.layout} needs {needed}",
+            remedy="a container is given them by --gpus all, and a build without CUDA sees none",
+            subject=case.id,
         )
 
 

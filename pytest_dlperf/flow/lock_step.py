@@ -51,9 +51,11 @@ class ArmFailedError(CaseError):
     """The run of one arm failed; ``side`` says which."""
 
     def __init__(self, error: CaseError, side: str) -> None:
+        advice = "Both arms were alive at once; --dlperf-pairs=alternating launches them in turn."
         super().__init__(
-            f"{error}\nBoth arms were alive at once; --dlperf-pairs=alternating launches them "
-            "in turn."
+            error.sentence,
+            subject=error.subject,
+            remarks="\n".join(filter(None, (error.remarks, advice))),
         )
         self.side = side
 
@@ -171,12 +173,12 @@ def _read(case: Case, runner: Runner, launched: Launched) -> MeasuredRun:
         codes = {rank.by_kind["failure"]["code"] for rank in records if rank.wrote("failure")}
         has_no_room = is_for_room(str(error)) or launched.run.oom_kills
         if (has_no_room and not launched.run.timed_out) or "turns-unreachable" in codes:
-            cause = str(error).removeprefix(f"{case.id}: ").partition("\n")[0].rstrip(".")
+            cause = error.first_line(below=case.id).rstrip(".")
             raise DoNotFitError(f"both arms at once failed ({cause})") from error
         raise
     summary = measured.summary
     if not summary.turns:
-        raise CaseError(f"{case.id}: its ranks took no turns; see {launched.run.log}")
+        raise CaseError(f"its ranks took no turns; see {launched.run.log}", subject=case.id)
     if any(_reads_ahead(rank.by_kind["turns"]) for rank in records):
         raise DoNotFitError(
             "the processes of a rank work while it waits, as loaders that read ahead do"

@@ -59,9 +59,10 @@ def _check_counted(case: Case, log: LogPattern) -> None:
     unit = log.unit or case.unit
     if not log.has_rate and case.work is None and not counts_batch(unit):
         raise CaseError(
-            f"{case.id}: the log has seconds, and nothing says how many {unit} a device trains in "
+            f"the log has seconds, and nothing says how many {unit} a device trains in "
             f"one iteration: its batch of {case.batch_size_per_device} counts samples. Say it in "
-            "the marker (work=...)"
+            "the marker (work=...)",
+            subject=case.id,
         )
 
 
@@ -69,6 +70,7 @@ def check_unit_of(case: Case, said: str | None) -> None:
     """Raise ``CaseError`` if a log counts in ``said``, and ``case`` in another unit."""
     if case.unit and said and case.unit != said:
         raise CaseError(
-            f"{case.id}: the marker counts in {case.unit!r}, and the log that it reads in "
-            f"{said!r}; say unit={said!r} in the marker, or leave it out there"
+            f"the marker counts in {case.unit!r}, and the log that it reads in "
+            f"{said!r}; say unit={said!r} in the marker, or leave it out there",
+            subject=case.id,
         )

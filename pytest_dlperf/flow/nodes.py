@@ -105,8 +105,9 @@ class Nodes:
         own = [host.name for host in self.hosts_of(case) if is_this_host(host.name)]
         if len(own) > 1:
             raise CaseError(
-                f"{case.id}: {' and '.join(own)} are one host, this one; name it once in "
-                "--dlperf-hosts, with all its devices"
+                f"{' and '.join(own)} are one host, this one; name it once in "
+                "--dlperf-hosts, with all its devices",
+                subject=case.id,
             )
         session = self.package_folder.parent
         parent = case.parent()
@@ -206,7 +207,7 @@ def check_agreement(
             or ("" if mixed else _other_hardware(first, host.name, reports, case))
         )
         if problem:
-            raise CaseError(f"{case.id}: {problem}")
+            raise CaseError(problem, subject=case.id)
 
 
 def unlike(first: str, expected: TargetReport, name: str, found: TargetReport) -> str:

@@ -342,14 +342,15 @@ def runs_of_parent(runner: Runner, parent: Case, wanted: int) -> list[MeasuredRu
     """Return the runs of the case on the layout that a speedup is over; raise ``CaseError``."""
     if runner.bench.hosts.node_part(parent) is not None:
         raise CaseError(
-            f"{parent.id}: nodes that are started by hand measure a reference of one node only; "
-            "name the nodes with --dlperf-hosts=n1:8,n2:8"
+            "nodes that are started by hand measure a reference of one node only; "
+            "name the nodes with --dlperf-hosts=n1:8,n2:8",
+            subject=parent.id,
         )
     return runner.runs(parent, wanted)
 
 
 def _without_speedup(runner: Runner, parent: Case, error: DlperfError) -> Problem:
-    cause = str(error).partition("\n")[0].strip().rstrip(".")
+    cause = error.first_line().strip().rstrip(".")
     return Problem(
         code=SPEEDUP_UNKNOWN,
         message=f"the speedup over {parent.layout.words} is not known, as that failed: {cause} "

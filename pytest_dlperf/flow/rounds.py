@@ -131,7 +131,7 @@ def _noting_failure(case: Case, bench: Bench) -> Iterator[None]:
     try:
         yield
     except CaseError as error:
-        bench.runs.fail(case, str(error).removeprefix(f"{case.id}: "))
+        bench.runs.fail(case, error.words(below=case.id))
 
 
 @contextlib.contextmanager

@@ -350,14 +350,14 @@ class Launched:
         """Return the run's error with a note on the launches that failed before."""
         if not self.failed or (self.is_given_up and len(self.failed) == 1):
             return error
-        cause, _, rest = str(error).partition("\n")
         count = len(self.failed)
         words = (
             f"launched {count} times, and no rank came to its first step: {self._list}"
             if self.is_given_up
             else f"it was launched again before: {self._list}"
         )
-        return CaseError(f"{cause.rstrip('.')}; {words}.\n{rest}")
+        cause = error.sentence.rstrip(".")
+        return CaseError(f"{cause}; {words}.", subject=error.subject, remarks=error.remarks)
 
     @property
     def _list(self) -> str:

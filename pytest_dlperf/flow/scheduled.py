@@ -227,7 +227,9 @@ class Jobs:
             )
         except NotRunError as error:
             if planned.case.framework in self.frameworks_asked:
-                raise CaseError(f"{planned.case.id}: {error}") from error
+                raise CaseError(
+                    error.cause, subject=planned.case.id, remedy=error.remedy
+                ) from error
             raise
 
     def _submit_ahead(self) -> None:
@@ -266,13 +268,15 @@ class Jobs:
         found = [outcome for outcome in json_.read(results) if outcome.case.id == case.id]
         if not found:
             raise CaseError(
-                f"{case.id}: the pytest of job {job.number} came to no outcome; it skipped the "
-                f"test, or failed before it began: {job.request.log}"
+                f"the pytest of job {job.number} came to no outcome; it skipped the "
+                f"test, or failed before it began: {job.request.log}",
+                subject=case.id,
             )
         if found[0].interrupted and found[0].judgement.verdict is Verdict.NOT_RUN:
             raise CaseError(
-                f"{case.id}: job {job.number} was ended before its case was measured (its time "
-                f"limit, a preemption, or somebody cancelled it): {job.request.log}"
+                f"job {job.number} was ended before its case was measured (its time "
+                f"limit, a preemption, or somebody cancelled it): {job.request.log}",
+                subject=case.id,
             )
         # These two are decided by this session, not by the job's
         return replace(found[0], failed=False, update="")

@@ -8,7 +8,7 @@ import os
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
@@ -150,7 +150,8 @@ class _Named:
     root: str
     #: Whether they were listed with commas, which declares them as runs of one training.
     listed: bool = False
-    problems: tuple[Problem, ...] = ()
+    #: By file.
+    problems: Mapping[Path, Problem] = field(default_factory=dict)
 
 
 def _named(text: str) -> _Named:
@@ -175,11 +176,13 @@ def _named(text: str) -> _Named:
     by_file: defaultdict[str, list[Path]] = defaultdict(list)
     for one in found:
         by_file[os.path.realpath(one)].append(one)
-    problems = tuple(
-        Problem(code="named-twice", message=f"{same[0]}: named more than once, it counts once")
+    problems = {
+        same[0]: Problem(
+            code="named-twice", message=f"{same[0]}: named more than once, it counts once"
+        )
         for same in by_file.values()
         if len(same) > 1
-    )
+    }
     kept = [same[0] for same in by_file.values()]
     return _Named(paths=tuple(kept), root=str(root), listed=listed, problems=problems)
 
@@ -256,7 +259,7 @@ def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
                 f"{result.format}: these are not runs of one training; rename one, or move it"
             )
     paths = {Path(result.path) for result in group}
-    found = [p for p in named.problems if any(p.message.startswith(f"{one}: ") for one in paths)]
+    found = [problem for path, problem in named.problems.items() if path in paths]
     names = list(dict.fromkeys(name_of(result.path) or Path(result.path).name for result in group))
     if named.listed and len({name_of(result.path) for result in group}) > 1:
         found.append(

@@ -103,7 +103,7 @@ def _rank_logs(run: Run) -> list[Path]:
 def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
     if result.has_failed:
         why = "; ".join(p.message for p in result.problems if p.code in problems.FAILED)
-        raise CaseError(f"{case.id}: {why}.\n{_log(run)}")
+        raise CaseError(f"{why}.", subject=case.id, remarks=_log(run))
     if result.throughput is None or result.estimates is None:
         raise _unreadable(case, run, result)
     flops = case.flops_per_unit
@@ -148,9 +148,11 @@ def _unreadable(case: Case, run: Run, result: LogResult) -> CaseError:
     if result.format is not None and not case.log_format:
         why += f" (it looks like the format {result.format!r})"
     return CaseError(
-        f"{case.id}: the program ended, and its log gives no throughput: {why}. Say in the marker "
+        f"the program ended, and its log gives no throughput: {why}. Say in the marker "
         'what a line of it is (log_format=pattern(r"…"), or the name of a format), or mark the '
-        f"steps with pytest_dlperf.mark.step.\n{_log(run)}"
+        f"steps with pytest_dlperf.mark.step.",
+        subject=case.id,
+        remarks=_log(run),
     )
 
 
@@ -171,16 +173,18 @@ def _check_ranks(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
         known = [process_of(by_rank[rank].by_kind.get("start", {}))] if rank in by_rank else []
         processes = ", ".join([*known, *others])
         raise CaseError(
-            f"{case.id}: {len(known) + len(others)} processes marked as rank {rank} ({processes});"
-            " give each its own RANK in the environment, or mark in one of them only"
+            f"{len(known) + len(others)} processes marked as rank {rank} ({processes});"
+            " give each its own RANK in the environment, or mark in one of them only",
+            subject=case.id,
         )
     beyond = [str(rank) for rank in by_rank if rank >= case.ranks]
     if beyond:
         number = " ({world_size} in a word of the command is that number)"
         raise CaseError(
-            f"{case.id}: the program marked as rank {', '.join(beyond)}, and {case.layout} has "
+            f"the program marked as rank {', '.join(beyond)}, and {case.layout} has "
             f"ranks 0 to {case.ranks - 1} only; start as many as the layout says"
-            f"{number if case.ranks == case.world_size else ''}"
+            f"{number if case.ranks == case.world_size else ''}",
+            subject=case.id,
         )
 
 
@@ -190,10 +194,11 @@ def _check_length(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
         return
     done = min(progress.iterations for progress in read_progress(Path(run.plan.records)))
     raise CaseError(
-        f"{case.id}: the program ended after {done} marked steps, and {case.protocol.iterations} "
+        f"the program ended after {done} marked steps, and {case.protocol.iterations} "
         "are measured; let it train longer ({iterations} in a word of the command is that "
-        f"number), or lower iterations.\nLog: {run.log}, its last lines:\n"
-        f"{last_lines(Path(run.log))}"
+        "number), or lower iterations.",
+        subject=case.id,
+        remarks=_log(run),
     )
 
 
@@ -209,9 +214,10 @@ def _check_trained(case: Case, records: Sequence[RankRecords]) -> None:
     else:
         return
     raise CaseError(
-        f"{case.id}: the program trained nothing: {why}, and no step reported a loss; put the "
+        f"the program trained nothing: {why}, and no step reported a loss; put the "
         "marks around the training, and if they are there, report its loss: with step() as s: …; "
-        "s.loss(loss)"
+        "s.loss(loss)",
+        subject=case.id,
     )
 
 

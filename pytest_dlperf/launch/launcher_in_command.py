@@ -79,8 +79,9 @@ def check_launcher_in_command(case: Case) -> None:
     name, argv = " ".join(first), case.command_line[len(first) :]
     if case.launcher != "none" and case.ranks > 1:
         raise CaseError(
-            f"{case.id}: {name} in the command starts all ranks, and the case's launcher would "
-            f"start it {case.ranks} times; say launcher=None"
+            f"{name} in the command starts all ranks, and the case's launcher would "
+            f"start it {case.ranks} times; say launcher=None",
+            subject=case.id,
         )
     for count, options, what in (
         (case.ranks, words.ranks, "ranks"),
@@ -92,9 +93,10 @@ def check_launcher_in_command(case: Case) -> None:
             said = os.environ.get(words.ranks_variable, "1")
         if said is not None and said.isdecimal() and int(said) != count:
             raise CaseError(
-                f"{case.id}: the command starts {said} {what} ({options[0]}), and {case.layout} "
+                f"the command starts {said} {what} ({options[0]}), and {case.layout} "
                 f"has {count}; {{world_size}}, {{devices_per_node}} and {{nodes}} in a word of "
-                "the command are the layout's numbers"
+                "the command are the layout's numbers",
+                subject=case.id,
             )
     _check_port(case, name, words, argv)
 
@@ -109,9 +111,10 @@ def _check_port(case: Case, name: str, words: _Words, argv: Sequence[str]) -> No
     if port and _listens(port):
         default = "" if said else f", which {name} takes where none is named"
         raise CaseError(
-            f"{case.id}: something listens on port {port} of this host{default}, so its ranks "
+            f"something listens on port {port} of this host{default}, so its ranks "
             f"could not meet there; name another one ({words.port[0]}), or let "
-            "launcher='torchrun', 'accelerate' or 'deepspeed' find a free one"
+            "launcher='torchrun', 'accelerate' or 'deepspeed' find a free one",
+            subject=case.id,
         )
 
 

@@ -26,9 +26,10 @@ def check_agreement(case: Case, records: Sequence[RankRecords]) -> None:
     declared = all(rank.by_kind["checksum"]["value"] for rank in records)
     if case.world_size > 1 and not declared:
         raise CaseError(
-            f"{case.id}: no replicated parameters were declared, so nothing shows that gradients "
+            "no replicated parameters were declared, so nothing shows that gradients "
             "are averaged; use job.data_parallel(model), or job.replicated(parameters), or "
-            "job.replicated([]) if the ranks share none"
+            "job.replicated([]) if the ranks share none",
+            subject=case.id,
         )
     for ranks in _stages(case, records):
         _check_digests(case, ranks)
@@ -67,10 +68,11 @@ def _check_count(case: Case, records: Sequence[RankRecords]) -> None:
     found = parameter_count(case, records)
     if case.parameters is not None and found != case.parameters:
         raise CaseError(
-            f"{case.id}: the parameters of a replica add up to {found}, each shard and each stage "
+            f"the parameters of a replica add up to {found}, each shard and each stage "
             f"counted once, and the case declares {case.parameters}; a part of the model is "
             "missing or counted more than once: tensors that are split by hand are to be declared "
-            "by job.sharded(parameters), and modules of a rank by job.modules"
+            "by job.sharded(parameters), and modules of a rank by job.modules",
+            subject=case.id,
         )
 
 
@@ -84,8 +86,9 @@ def check_devices(case: Case, records: Sequence[RankRecords]) -> None:
         other = ranks.setdefault((rank.by_kind["start"]["node"], device_id), rank.rank)
         if other != rank.rank:
             raise CaseError(
-                f"{case.id}: ranks {other} and {rank.rank} trained on one GPU, {device_id}; give "
-                "each rank a GPU of its own: look at CUDA_VISIBLE_DEVICES of every rank"
+                f"ranks {other} and {rank.rank} trained on one GPU, {device_id}; give "
+                "each rank a GPU of its own: look at CUDA_VISIBLE_DEVICES of every rank",
+                subject=case.id,
             )
 
 
@@ -100,8 +103,9 @@ def _check_digests(case: Case, records: Sequence[RankRecords]) -> None:
             for rank, found in checksums
         )
         raise CaseError(
-            f"{case.id}: the replicated parameters differ between ranks after training ({digests})"
-            "; gradients are not averaged over the ranks, so the ranks train different models"
+            f"the replicated parameters differ between ranks after training ({digests})"
+            "; gradients are not averaged over the ranks, so the ranks train different models",
+            subject=case.id,
         )
 
 
@@ -115,7 +119,7 @@ def _check_parameters(case: Case, records: Sequence[RankRecords]) -> None:
     for found in counts.values():
         if len(found) > 1:
             raise CaseError(
-                f"{case.id}: ranks have different numbers of parameters: {sorted(found)}"
+                f"ranks have different numbers of parameters: {sorted(found)}", subject=case.id
             )
 
 
@@ -144,15 +148,17 @@ def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:
             other = readers.setdefault(sample, rank.rank)
             if replica_of(other) != replica_of(rank.rank):
                 raise CaseError(
-                    f"{case.id}: ranks {other} and {rank.rank} both read sample {sample} in their "
+                    f"ranks {other} and {rank.rank} both read sample {sample} in their "
                     "first batch; each rank must read its own samples, through the "
-                    "framework's distributed sampler"
+                    "framework's distributed sampler",
+                    subject=case.id,
                 )
         other, theirs = batches.setdefault(replica_of(rank.rank), (rank.rank, samples))
         if samples != theirs:
             raise CaseError(
-                f"{case.id}: ranks {other} and {rank.rank} share a batch ({case.parallel}), and "
-                "begin with other samples; read those of the replica, through job.loader(dataset)"
+                f"ranks {other} and {rank.rank} share a batch ({case.parallel}), and "
+                "begin with other samples; read those of the replica, through job.loader(dataset)",
+                subject=case.id,
             )
 
 

@@ -281,14 +281,18 @@ _ANOTHER_IS_GONE = re.compile(
 
 def failure_of(case: Case, run: Run, records: Sequence[RankRecords]) -> CaseError:
     """Return the error of a run that did not train to its end: cause, log, last lines."""
-    text = f"{case.id}: {cause_of(case, run, records)}.\n"
+    remarks = ""
     culprits, log = _culprits(records), last_lines(Path(run.log))
     if culprits and culprits[0].record.get("traceback"):
         words = _last(culprits[0].record["traceback"])
         # Mostly the log ends with it, and once is enough.
         if words.rpartition("\n")[2].strip() not in log:
-            text += f"Rank {culprits[0].rank}'s traceback ends:\n{words}\n"
-    return CaseError(f"{text}Log: {run.log}, its last lines:\n{log}")
+            remarks = f"Rank {culprits[0].rank}'s traceback ends:\n{words}\n"
+    return CaseError(
+        f"{cause_of(case, run, records)}.",
+        subject=case.id,
+        remarks=f"{remarks}Log: {run.log}, its last lines:\n{log}",
+    )
 
 
 def last_lines(log: Path, count: int = _LAST_LINES) -> str:

@@ -63,9 +63,10 @@ def _check_seen(case: Case, run: Run) -> None:
     missing = [n for n in range(case.layout.nodes) if not seen & set(ranks_of(case, n))]
     if missing:
         raise CaseError(
-            f"{case.id}: this node's part ended well, but the records of {_nodes(missing)} are "
+            f"this node's part ended well, but the records of {_nodes(missing)} are "
             f"not in {run.plan.records}, and a verdict needs those of all ranks; name one folder "
-            "that every node sees with --dlperf-workdir=DIR, the same on each"
+            "that every node sees with --dlperf-workdir=DIR, the same on each",
+            subject=case.id,
         )
 
 

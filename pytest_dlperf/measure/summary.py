@@ -205,15 +205,18 @@ def own_metrics(case: Case, records: Sequence[RankRecords]) -> dict[str, Figure]
     for rank in records:
         for name, one in rank.by_kind.get("metrics", {"values": {}})["values"].items():
             if name in METRICS or name in TAKEN:
-                raise CaseError(f"{case.id}: metric {name} is a built-in name; give yours another")
+                raise CaseError(
+                    f"metric {name} is a built-in name; give yours another", subject=case.id
+                )
             better: Literal["lower", "higher"] = "higher" if one["better"] == "higher" else "lower"
             mine = Figure(value=one["value"], unit=one["unit"], better=better)
             first, worst = found.setdefault(name, (rank.rank, mine))
             if (worst.unit, worst.better) != (mine.unit, mine.better):
                 raise CaseError(
-                    f"{case.id}: metric {name} has unit {worst.unit!r}, better {worst.better!r} "
+                    f"metric {name} has unit {worst.unit!r}, better {worst.better!r} "
                     f"on rank {first}, and unit {mine.unit!r}, better {mine.better!r} on rank "
-                    f"{rank.rank}; give it one meaning on all ranks"
+                    f"{rank.rank}; give it one meaning on all ranks",
+                    subject=case.id,
                 )
             is_worse = mine.value > worst.value if better == "lower" else mine.value < worst.value
             found[name] = (first, mine if is_worse else worst)
@@ -296,21 +299,24 @@ def _check_whole(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
         start = rank.by_kind["start"]
         if start["format"] != RECORDS_FORMAT:
             raise CaseError(
-                f"{case.id}: rank {rank.rank} wrote records of format {start['format']}, this "
-                f"pytest-dlperf reads {RECORDS_FORMAT}; use one version on both sides"
+                f"rank {rank.rank} wrote records of format {start['format']}, this "
+                f"pytest-dlperf reads {RECORDS_FORMAT}; use one version on both sides",
+                subject=case.id,
             )
         if len(_window(case, rank.spans)) != end - first:
             raise CaseError(
-                f"{case.id}: rank {rank.rank} wrote {len(_window(case, rank.spans))} spans for "
-                f"the {end - first} measured iterations; see {run.plan.workdir}"
+                f"rank {rank.rank} wrote {len(_window(case, rank.spans))} spans for "
+                f"the {end - first} measured iterations; see {run.plan.workdir}",
+                subject=case.id,
             )
         for span in rank.spans:
             if min(span.seconds, span.data_wait_seconds or 0.0) < 0:
                 raise CaseError(
-                    f"{case.id}: rank {rank.rank} wrote a negative time of iteration "
+                    f"rank {rank.rank} wrote a negative time of iteration "
                     f"{span.first_step}: {span.seconds:.3g} s, with a wait of "
                     f"{span.data_wait_seconds or 0.0:.3g} s before it; its steps overlap, or its "
-                    f"clock went back. See {run.plan.workdir}"
+                    f"clock went back. See {run.plan.workdir}",
+                    subject=case.id,
                 )
 
 
@@ -320,8 +326,9 @@ def _rank_summary(case: Case, records: RankRecords) -> RankSummary:
     losses = [value for value in values if isinstance(value, int | float)]
     if len(losses) < len(values):
         raise CaseError(
-            f"{case.id}: rank {records.rank} reported a loss that is not a finite number, so its "
-            "speed means nothing"
+            f"rank {records.rank} reported a loss that is not a finite number, so its "
+            "speed means nothing",
+            subject=case.id,
         )
     # A longer window than asked for shows more of the fall than its bands are made for
     losses = losses[: case.protocol.asked_iterations]

@@ -58,5 +58,6 @@ def check_program(case: Case, python: str) -> None:
     if name and find_program(python, name) is None:
         raise NotRunError(
             f"{name}, which starts the {case.ranks} ranks, is neither next to {python} "
-            f"nor on PATH; {launcher_of(case).installed_by}"
+            "nor on PATH",
+            remedy=launcher_of(case).installed_by,
         )

@@ -21,8 +21,9 @@ class DeepspeedLauncher(Launcher):
         layout = case.layout
         if layout.nodes > 1:
             raise UsageError(
-                f"{case.id}: launcher 'deepspeed' starts one node, the layout {layout} has "
-                f"{layout.nodes}; use launcher='torchrun', whose ranks deepspeed.initialize joins"
+                f"launcher 'deepspeed' starts one node, the layout {layout} has "
+                f"{layout.nodes}; use launcher='torchrun', whose ranks deepspeed.initialize joins",
+                subject=case.id,
             )
         # Only a program may know what to do with --local_rank
         plain = () if case.command else ("--no_local_rank",)
@@ -52,7 +53,8 @@ def _devices(case: Case) -> str:
     chosen = outer.split(",")[:count] if outer else [str(i) for i in range(count)]
     if not all(one.strip().isdecimal() for one in chosen):
         raise UsageError(
-            f"{case.id}: launcher 'deepspeed' takes numbers of GPUs, and CUDA_VISIBLE_DEVICES is "
-            f"{outer}; give their numbers there, or use launcher='torchrun'"
+            f"launcher 'deepspeed' takes numbers of GPUs, and CUDA_VISIBLE_DEVICES is "
+            f"{outer}; give their numbers there, or use launcher='torchrun'",
+            subject=case.id,
         )
     return f"--include=localhost:{','.join(one.strip() for one in chosen)}"

@@ -17,8 +17,9 @@ class LocalLauncher(Launcher):
         """Return the worker's command."""
         if case.ranks != 1:
             raise UsageError(
-                f"{case.id}: launcher 'local' starts one rank, the layout {case.layout} has "
-                f"{case.ranks}; use launcher='torchrun', or leave it out"
+                f"launcher 'local' starts one rank, the layout {case.layout} has "
+                f"{case.ranks}; use launcher='torchrun', or leave it out",
+                subject=case.id,
             )
         return rank_command(case, target, workdir, self.place_variables)
 
@@ -40,8 +41,9 @@ class NoLauncher(Launcher):
         """Return the program's command; raise ``UsageError`` for a workload, which has none."""
         if not case.command:
             raise UsageError(
-                f"{case.id}: launcher None is for a command that starts its ranks itself; a "
-                "workload needs a launcher"
+                "launcher None is for a command that starts its ranks itself; a "
+                "workload needs a launcher",
+                subject=case.id,
             )
         return program_command(case, target)
 
@@ -53,8 +55,9 @@ class TfMultiworkerLauncher(Launcher):
         """Return the command of ``pytest_dlperf.worker.tf_multiworker``."""
         if case.layout.nodes > 1:
             raise UsageError(
-                f"{case.id}: launcher 'tf-multiworker' starts one node, the layout {case.layout} "
-                f"has {case.layout.nodes}; use launcher='horovodrun'"
+                f"launcher 'tf-multiworker' starts one node, the layout {case.layout} "
+                f"has {case.layout.nodes}; use launcher='horovodrun'",
+                subject=case.id,
             )
         return (
             target.python,

@@ -21,23 +21,26 @@ class SrunLauncher(Launcher):
         """Return the command; raise ``UsageError`` off the job's node, and for several."""
         if case.layout.nodes > 1:
             raise UsageError(
-                f"{case.id}: launcher 'srun' starts one node, the layout {case.layout} has "
+                f"launcher 'srun' starts one node, the layout {case.layout} has "
                 f"{case.layout.nodes}; the framework's own launcher is started on each node of "
-                "the job: leave launcher= out"
+                "the job: leave launcher= out",
+                subject=case.id,
             )
         if "SLURM_JOB_ID" not in os.environ:
             raise UsageError(
-                f"{case.id}: launcher 'srun' starts ranks in the job that the session is in, and "
+                "launcher 'srun' starts ranks in the job that the session is in, and "
                 "this is none: another node could be chosen than the one that is measured; begin "
-                "with sbatch, or let --dlperf-scheduler=slurm make a job of each case"
+                "with sbatch, or let --dlperf-scheduler=slurm make a job of each case",
+                subject=case.id,
             )
         # The session may be on another node of the job
         node = target.hosts[0].name if target.hosts else os.environ.get("SLURMD_NODENAME")
         if not node:
             raise UsageError(
-                f"{case.id}: launcher 'srun' starts ranks on the job's node, and this session is "
+                "launcher 'srun' starts ranks on the job's node, and this session is "
                 "on another host (SLURMD_NODENAME is not set), whose devices it looked at; start "
-                "pytest there: srun --pty pytest ..."
+                "pytest there: srun --pty pytest ...",
+                subject=case.id,
             )
         return (
             "srun",

@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.cases.selection import Selected
@@ -142,7 +143,7 @@ def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[ListRo
     entries, broken = session.store.readable()
     rows += [
         ListRow(
-            case_id=str(error).partition(": ")[0].rpartition("/")[2],
+            case_id=Path(error.subject).name,
             runs_here="unknown",
             baseline=f"broken: {error}",
             published=figures.ABSENT,
@@ -204,21 +205,21 @@ def _runs_here(item: pytest.Item, case: Case, session: PerfSession) -> str:
         return f"as a job of {session.jobs.scheduling.name}"
     if case.misfit:
         return case.misfit
-    if refused := _refused(case, session.bench):
-        return refused.partition(";")[0]
+    if refusal := _refusal(case, session.bench):
+        return refusal.cause
     if left_out := collection.left_out(item, case, session, session.machine):
         return left_out
     asks = place.foreign and case.framework != NO_FRAMEWORK
     return f"if {case.framework} is {place.words}" if asks else "yes"
 
 
-def _refused(case: Case, bench: Bench) -> str:
-    """Return why ``case`` cannot run here; empty if it can."""
+def _refusal(case: Case, bench: Bench) -> DlperfError | None:
+    """Return the error that says why ``case`` cannot run here; None if it can."""
     try:
         bench.check(case)
     except DlperfError as error:
-        return str(error).removeprefix(f"{case.id}: ")
-    return ""
+        return error
+    return None
 
 
 def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
@@ -256,8 +257,11 @@ def _dry_run_case(selected: Selected, target: Target, session: PerfSession) -> l
     several = bool(hosts) and case.layout.nodes > 1
     target = replace(target, hosts=())  # the commands are shown, not the channels
     lines = []
-    if not several and (refused := selected.error or _refused(case, bench)):
-        lines.append(f"  # not here: {refused}")
+    if not several:
+        refusal = selected.error
+        if not refusal and (error := _refusal(case, bench)):
+            refusal = error.words(below=case.id)
+        lines += [f"  # not here: {refusal}"] if refusal else []
     try:
         plan = make_plan(case, target, bench.folder / case.id / "run1")
         chosen = hosts_of(case.layout, hosts) if several else ()

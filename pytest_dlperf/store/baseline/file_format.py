@@ -18,6 +18,10 @@ from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.store.baseline.key import MEASURED, PUBLISHED, Key
 
 
+class OtherFormatError(DecodeError):
+    """A file is of a format that this version does not read."""
+
+
 def find_nonsense(baseline: Baseline, key: Key) -> str:
     """Return the first field that makes no sense, and why; nothing if all is well.
 
@@ -214,7 +218,7 @@ def from_bytes(content: bytes, key: Key) -> Baseline:
         raise DecodeError("the whole file: not a JSON object")
     found = values.pop("format", None)
     if type(found) is not int or found != FILE_FORMAT:
-        raise DecodeError(f"format: {found!r}, and this version reads {FILE_FORMAT}")
+        raise OtherFormatError(f"format: {found!r}, and this version reads {FILE_FORMAT}")
     baseline = decode(Baseline, values)
     if problem := find_nonsense(baseline, key):
         raise DecodeError(problem)

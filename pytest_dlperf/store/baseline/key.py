@@ -74,7 +74,7 @@ class Key:
                 kind=kind,
             )
         except BaselineError as error:
-            raise BaselineError(f"{path}: {error}") from error
+            raise BaselineError(str(error), subject=str(path)) from error
 
     def path(self, root: Path) -> Path:
         """Return the file below ``root``."""

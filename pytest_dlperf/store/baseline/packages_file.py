@@ -29,11 +29,12 @@ def read(root: Path, machine_class: str) -> dict[str, dict[str, str]]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise BaselineError(f"{path}: cannot be read ({error.strerror})") from error
+        raise BaselineError(f"cannot be read ({error.strerror})", subject=str(path)) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BaselineError(
-            f"{path}: not lists of packages ({error}); remove it: --update-baselines writes it "
-            "again"
+            f"not lists of packages ({error})",
+            subject=str(path),
+            remedy="remove it: --update-baselines writes it again",
         ) from error
 
 

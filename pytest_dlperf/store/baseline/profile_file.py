@@ -37,11 +37,12 @@ def read(root: Path, key: Key) -> list[ProfileRecord]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise BaselineError(f"{path}: cannot be read ({error.strerror})") from error
+        raise BaselineError(f"cannot be read ({error.strerror})", subject=str(path)) from error
     except (ValueError, KeyError, TypeError) as error:
         raise BaselineError(
-            f"{path}: not a profile ({error}); remove it, and store another with "
-            "--update-baselines --dlperf-explain=always"
+            f"not a profile ({error})",
+            subject=str(path),
+            remedy="remove it, and store another with --update-baselines --dlperf-explain=always",
         ) from error
 
 

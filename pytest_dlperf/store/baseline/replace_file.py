@@ -22,12 +22,16 @@ def locked(path: Path) -> Iterator[None]:
             stack.enter_context(lock_beside.locked(path))
         except TimeoutError as error:
             raise BaselineError(
-                f"{path}: another process has held its lock {error.filename} for "
-                f"{lock_beside.TIMEOUT_S:.0f} s; end that process, on this host or another that "
-                "has the folder, and try again"
+                f"another process has held its lock {error.filename} for "
+                f"{lock_beside.TIMEOUT_S:.0f} s",
+                subject=str(path),
+                remedy="end that process, on this host or another that has the folder, and try "
+                "again",
             ) from error
         except CaseError as error:
-            raise BaselineError(f"{path}: not locked, so not written: {error}") from error
+            raise BaselineError(
+                f"not locked, so not written: {error}", subject=str(path)
+            ) from error
         except OSError as error:
             raise _not_writable(path.parent, error) from error
         yield
@@ -58,6 +62,7 @@ def remove_file(path: Path) -> None:
 
 def _not_writable(folder: Path, error: OSError) -> BaselineError:
     return BaselineError(
-        f"{folder}: cannot write baselines there ({error.strerror or error}); make the folder "
-        "writable, or name another one"
+        f"cannot write baselines there ({error.strerror or error})",
+        subject=str(folder),
+        remedy="make the folder writable, or name another one",
     )

@@ -175,8 +175,9 @@ def _read(path: Path, key: Key) -> Baseline | None:
         return None
     except OSError as error:
         raise BaselineError(
-            f"{path}: cannot be read ({error.strerror}); make it readable, or name another "
-            "folder of baselines"
+            f"cannot be read ({error.strerror})",
+            subject=str(path),
+            remedy="make it readable, or name another folder of baselines",
         ) from error
     try:
         return file_format.from_bytes(content, key)
@@ -187,9 +188,9 @@ def _read(path: Path, key: Key) -> Baseline | None:
             else "restore the file from version control, or remove it and measure again with "
             "--update-baselines"
         )
-        if str(error).startswith("format: "):
+        if isinstance(error, file_format.OtherFormatError):
             remedy = f"use the version of pytest-dlperf that wrote it, or {remedy}"
-        raise BaselineError(f"{path}: {error}; {remedy}") from error
+        raise BaselineError(str(error), subject=str(path), remedy=remedy) from error
 
 
 def _replace(path: Path, key: Key, baseline: Baseline) -> None:
@@ -199,8 +200,9 @@ def _replace(path: Path, key: Key, baseline: Baseline) -> None:
         file_format.from_bytes(content, key)
     except DecodeError as error:
         raise BaselineError(
-            f"{path}: not written: {error}; this comes from the measurement, so look at the "
-            "records of its runs"
+            f"not written: {error}",
+            subject=str(path),
+            remedy="this comes from the measurement, so look at the records of its runs",
         ) from error
     replace_file(path, content)
 
@@ -225,6 +227,7 @@ def _children(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise BaselineError(
-            f"{folder}: cannot be read ({error.strerror}); name the folder of baselines with "
-            "--dlperf-baselines"
+            f"cannot be read ({error.strerror})",
+            subject=str(folder),
+            remedy="name the folder of baselines with --dlperf-baselines",
         ) from error
