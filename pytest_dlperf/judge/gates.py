@@ -44,7 +44,9 @@ def check(case: Case, measurement: Measurement, stored: Sequence[Session]) -> No
         meanings = {(one.unit, one.better) for one in now}
         meanings |= {(one.unit, one.better) for one in before}
         if len(meanings) > 1:
-            words = " and ".join(f"unit {unit!r}, better {better!r}" for unit, better in meanings)
+            words = " and ".join(
+                f"unit {unit!r}, better {better!r}" for unit, better in sorted(meanings)
+            )
             raise CaseError(
                 f"{case.id}: metric {gate.name} has more than one meaning among its runs and the "
                 f"stored sessions ({words}); give the new one another name"
