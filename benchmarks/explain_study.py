@@ -130,13 +130,13 @@ def read(file: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def _left(arguments: argparse.Namespace, found: Sequence[dict[str, Any]]) -> list[str]:
+def _left(arguments: argparse.Namespace, tries: Sequence[dict[str, Any]]) -> list[str]:
     """Return the kinds that want more tries, each as often as it wants."""
     wanted = {
         kind: arguments.unchanged if is_unchanged(kind) else arguments.tries
         for kind in arguments.kinds.split(",")
     }
-    for line in found:
+    for line in tries:
         if line["kind"] in wanted:
             wanted[line["kind"]] -= 1
     return [kind for kind, count in wanted.items() for _ in range(count)]

@@ -386,11 +386,11 @@ def spread(outcomes: list[dict[str, Any]]) -> float | None:
     return math.sqrt(squares / freedom) if freedom else None
 
 
-def logs(one: dict[str, Any]) -> list[float]:
+def logs(outcome: dict[str, Any]) -> list[float]:
     """Return the log difference of each pair of an outcome, or the log rate of each run."""
-    if one["before"]:
-        return differences(one["runs"], one["before"])
-    return [math.log(run[1]) for run in one["runs"]]
+    if outcome["before"]:
+        return differences(outcome["runs"], outcome["before"])
+    return [math.log(run[1]) for run in outcome["runs"]]
 
 
 def differences(runs: list[list[float]], before: list[list[float]]) -> list[float]:

@@ -313,15 +313,15 @@ def found_in(
     return components(nested)
 
 
-def _cell(one: Component | None) -> str:
+def _cell(component: Component | None) -> str:
     """Return the deviation and the share of a component; ``--`` where the design shows none."""
-    if one is None:
+    if component is None:
         return "--"
-    return f"{_percent(one.sd)}; {_percent(one.share, digits=0)}"
+    return f"{_percent(component.sd)}; {_percent(component.share, digits=0)}"
 
 
-def _percent(one: Estimate, digits: int = 1) -> str:
-    value, low, high = (f"{100 * number:.{digits}f}" for number in one)
+def _percent(estimate: Estimate, digits: int = 1) -> str:
+    value, low, high = (f"{100 * number:.{digits}f}" for number in estimate)
     return f"{value} % [{low}, {high}]"
 
 

@@ -121,7 +121,7 @@ def cuda_graph(job: TorchJob) -> Step:
     images, labels = batch(job)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
-    def one() -> torch.Tensor:
+    def trained_step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=False)
         with job.autocast():
             loss = F.cross_entropy(model(images), labels)
@@ -134,14 +134,14 @@ def cuda_graph(job: TorchJob) -> Step:
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):
-            one()
+            trained_step()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        loss = one()
+        loss = trained_step()
 
     # A graph has the addresses of what it reads, and keeps none of it alive
-    def step(_keeps: object = one) -> torch.Tensor:
+    def step(_keeps: object = trained_step) -> torch.Tensor:
         graph.replay()
         return loss
 

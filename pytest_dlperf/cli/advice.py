@@ -22,11 +22,11 @@ def in_words_of(arguments: argparse.Namespace, text: str) -> str:
     """
     own: frozenset[str] = arguments.own_options
 
-    def replaced(found: re.Match[str]) -> str:
-        words = [word.replace("--dlperf-", "--", 1) for word in found[0].split()]
+    def replaced(match: re.Match[str]) -> str:
+        words = [word.replace("--dlperf-", "--", 1) for word in match[0].split()]
         if all(word.partition("=")[0] in own for word in words):
             return " ".join(words)
-        before = text[: found.start()].rstrip()
-        return found[0] if before.endswith("pytest") else f"pytest {found[0]}"
+        before = text[: match.start()].rstrip()
+        return match[0] if before.endswith("pytest") else f"pytest {match[0]}"
 
     return _OPTIONS.sub(replaced, text)

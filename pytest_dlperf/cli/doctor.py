@@ -168,9 +168,9 @@ def _disagreements(hosts: tuple[Host, ...], answers: dict[str, Asked]) -> list[s
     return [sentence for sentence in sentences if sentence]
 
 
-def _lines_of_hosts(found: OnHosts) -> list[str]:
+def _lines_of_hosts(on_hosts: OnHosts) -> list[str]:
     lines = []
-    for name, host in found["hosts"].items():
+    for name, host in on_hosts["hosts"].items():
         frameworks = ", ".join(f"{k} {v}" for k, v in host["installed"]["frameworks"].items())
         devices = host["devices"]
         lines.append(

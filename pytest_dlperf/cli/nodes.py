@@ -40,10 +40,10 @@ _HEADINGS: Final = (
 )
 
 
-def render(found: NodeEffects) -> str:
+def render(effects: NodeEffects) -> str:
     """Return the table of nodes, and what follows from it in sentences."""
-    lines = [*_table(found.nodes), ""] if found.nodes else []
-    return "\n".join([*lines, *_sentences(found)])
+    lines = [*_table(effects.nodes), ""] if effects.nodes else []
+    return "\n".join([*lines, *_sentences(effects)])
 
 
 def _table(nodes: Sequence[NodeEffect]) -> list[str]:
@@ -51,17 +51,17 @@ def _table(nodes: Sequence[NodeEffect]) -> list[str]:
     return aligned(rows, right=range(1, len(_HEADINGS)))
 
 
-def _row(one: NodeEffect) -> tuple[str, ...]:
-    effect = None if one.effect is None else math.expm1(one.effect)
+def _row(node: NodeEffect) -> tuple[str, ...]:
+    effect = None if node.effect is None else math.expm1(node.effect)
     return (
-        one.node,
+        node.node,
         figures.percent(effect),
-        figures.percent(one.effect_se, sign=False),
-        _p(one.p),
-        _p(one.p_corrected),
-        str(one.cases),
-        str(one.sessions),
-        str(one.suite_sessions),
+        figures.percent(node.effect_se, sign=False),
+        _p(node.p),
+        _p(node.p_corrected),
+        str(node.cases),
+        str(node.sessions),
+        str(node.suite_sessions),
     )
 
 
@@ -104,8 +104,8 @@ def _sentences(effects: NodeEffects) -> Iterator[str]:
         )
 
 
-def _doubt(one: NodeEffect) -> str:
-    if one.suite_sessions > 1:
+def _doubt(node: NodeEffect) -> str:
+    if node.suite_sessions > 1:
         return ""
     return "; all of it in one session of the suite, so it may have been that day alone"
 

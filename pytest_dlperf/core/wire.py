@@ -208,9 +208,9 @@ def _flag_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _default(one: Field[Any]) -> Any:
+def _default(argument: Field[Any]) -> Any:
     """Return the default of a field; ``MISSING`` for a required one."""
-    return one.default if one.default_factory is MISSING else one.default_factory()
+    return argument.default if argument.default_factory is MISSING else argument.default_factory()
 
 
 class MarkSettings(NamedTuple):

@@ -26,8 +26,8 @@ def writable(text: str) -> str:
     return _UNWRITABLE.sub(_escape, text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\u{code:04x}" if code else "\\x00"
 
 

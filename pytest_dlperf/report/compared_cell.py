@@ -188,11 +188,13 @@ def _why_not(outcome: Outcome | None) -> str:
     return f"{outcome.judgement.verdict}: {outcome.judgement.reason}"
 
 
-def _warnings(outcome: Outcome, found: Sequence[Outcome], field: str) -> list[str]:
+def _warnings(outcome: Outcome, outcomes: Sequence[Outcome], field: str) -> list[str]:
     """Return what to know of a rate before it is compared."""
     notes = []
-    if len(found) > 1:
-        notes.append(f"the latest of {len(found)} results, {outcome.time}{_differ(found, field)}")
+    if len(outcomes) > 1:
+        notes.append(
+            f"the latest of {len(outcomes)} results, {outcome.time}{_differ(outcomes, field)}"
+        )
     notes += _doubts(outcome)
     measurement = outcome.measurement
     if measurement is not None and measurement.inject:
@@ -207,9 +209,9 @@ def _doubts(outcome: Outcome) -> list[str]:
     return []
 
 
-def _differ(found: Sequence[Outcome], field: str) -> str:
+def _differ(outcomes: Sequence[Outcome], field: str) -> str:
     """Return by which recorded fields the outcomes could be put apart."""
-    recorded = [fields_of(outcome) for outcome in found]
+    recorded = [fields_of(outcome) for outcome in outcomes]
     names = sorted({name for fields in recorded for name in fields} - {field})
     differing = [name for name in names if len({fields.get(name) for fields in recorded}) > 1]
     if not differing:

@@ -28,18 +28,18 @@ _POINTS: Final = ("time", "commit", "rate", "change", "memory", "verdict", "rema
 _CANARY_PART: Final = 0.5
 
 
-def render_cases(found: HistoryFound) -> str:
+def render_cases(history: HistoryFound) -> str:
     """Return the table of what is stored."""
-    if not found.cases:
-        return f"{found.history}: nothing is stored yet"
-    return _text(_table([_CASES, *map(_case, found.cases)], numbers={3}))
+    if not history.cases:
+        return f"{history.history}: nothing is stored yet"
+    return _text(_table([_CASES, *map(_case, history.cases)], numbers={3}))
 
 
-def render_series(found: HistoryFound, *, last: int) -> str:
+def render_series(history: HistoryFound, *, last: int) -> str:
     """Return the series, each with its changes between the rows; ``last`` rows, 0 for all."""
     lines: list[str] = []
-    for series in found.series:
-        lines += [*_series(series, changes_within(series, found.changes), last), ""]
+    for series in history.series:
+        lines += [*_series(series, changes_within(series, history.changes), last), ""]
     return _text(lines).rstrip()
 
 
@@ -89,22 +89,22 @@ def _parts_of(outcomes: Sequence[Explained]) -> list[str]:
     return [f"  {line}" for line in _table(rows, numbers=range(1, len(rows[0])))]
 
 
-def render_changes(found: HistoryFound) -> str:
+def render_changes(history: HistoryFound) -> str:
     """Return a paragraph for each change, and what was not looked at."""
-    lines = [line for change in found.changes for line in (*change_lines(change), "")]
-    number = len(found.changes)
+    lines = [line for change in history.changes for line in (*change_lines(change), "")]
+    number = len(history.changes)
     lines.append(
-        f"{figures.counted(number, 'change')} in {figures.counted(found.searched, 'series')}"
+        f"{figures.counted(number, 'change')} in {figures.counted(history.searched, 'series')}"
     )
-    if found.left_out:
-        reasons = ", ".join(f"{count} {why}" for why, count in sorted(found.left_out.items()))
+    if history.left_out:
+        reasons = ", ".join(f"{count} {why}" for why, count in sorted(history.left_out.items()))
         lines.append(f"left out of the levels: {reasons}")
     return _text(lines)
 
 
-def render_bisection(found: HistoryFound) -> str:
+def render_bisection(history: HistoryFound) -> str:
     """Return the change, and what to type."""
-    bisection = found.bisection
+    bisection = history.bisection
     assert bisection is not None
     lines = [*change_lines(bisection.change), ""]
     if bisection.reason:
@@ -171,11 +171,11 @@ def _series(series: Series, changes: Sequence[Change], last: int) -> list[str]:
     return lines
 
 
-def _head(found: Series | Explained) -> list[str]:
+def _head(series: Series | Explained) -> list[str]:
     """Return the lines that name a series: its case, its place, and what it is under."""
-    lines = [f"{found.case_id} on {_place(found.machine_class, found.node)}"]
-    if found.conditions:
-        conditions = ", ".join(f"{name} {value}" for name, value in found.conditions.items())
+    lines = [f"{series.case_id} on {_place(series.machine_class, series.node)}"]
+    if series.conditions:
+        conditions = ", ".join(f"{name} {value}" for name, value in series.conditions.items())
         lines.append(f"  under {conditions}")
     return lines
 

@@ -32,8 +32,8 @@ def sentence(later: LaterSession) -> str:
     return f"{words}; to detect smaller ones: {'; '.join(map(_remedy, later.remedies))}"
 
 
-def _remedy(one: Remedy) -> str:
-    noun = {"sessions": "more session", "runs": "run", "pairs": "pair"}[one.what]
-    how = _HOW[one.what].format(counted(one.count, noun), one.count)
-    about = "about " if one.what == "pairs" else ""
-    return f"{how}, from {about}{percent(one.sees, sign=False)} on"
+def _remedy(remedy: Remedy) -> str:
+    noun = {"sessions": "more session", "runs": "run", "pairs": "pair"}[remedy.what]
+    how = _HOW[remedy.what].format(counted(remedy.count, noun), remedy.count)
+    about = "about " if remedy.what == "pairs" else ""
+    return f"{how}, from {about}{percent(remedy.sees, sign=False)} on"

@@ -193,8 +193,8 @@ def _tried(what: str, tries: Sequence[Try], settled: bool) -> list[str]:
     return lines
 
 
-def _is_false_alarm(what: str, one: Try) -> bool:
-    return what == "unchanged" and one.verdict is Verdict.REGRESSED
+def _is_false_alarm(what: str, attempt: Try) -> bool:
+    return what == "unchanged" and attempt.verdict is Verdict.REGRESSED
 
 
 def _sentence(asked: Asked, share: float) -> str:

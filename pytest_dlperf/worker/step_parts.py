@@ -137,12 +137,12 @@ def without_extremes(windows: Sequence[tuple[Interval, int]]) -> list[tuple[Inte
     they would not if each part had a mean of its own.
     """
 
-    def of_step(window: tuple[Interval, int]) -> float:
+    def us_of_step(window: tuple[Interval, int]) -> float:
         (begin_us, end_us), steps = window
         return (end_us - begin_us) / steps
 
     left_out = len(windows) // 4 if len(windows) >= _TRIMMED else 0
-    kept = sorted(windows, key=of_step)[left_out : len(windows) - left_out]
+    kept = sorted(windows, key=us_of_step)[left_out : len(windows) - left_out]
     return [window for window in windows if window in kept]
 
 

@@ -76,11 +76,8 @@ def refused(tree: ast.Module) -> Places:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             yield from _fields(node)
-        if isinstance(node, ast.Module | ast.ClassDef):
-            for function in node.body:
-                if isinstance(function, Function):
-                    yield from _name(function)
         if isinstance(node, Function):
+            yield from _name(node)
             yield from _bound(node)
 
 

@@ -340,11 +340,11 @@ def _left_out(series: Sequence[Series]) -> dict[str, int]:
     return Counter(point.left_out for one in series for point in one.points if point.left_out)
 
 
-def _print_found(arguments: argparse.Namespace, found: HistoryFound, text: str) -> int:
+def _print_found(arguments: argparse.Namespace, history: HistoryFound, text: str) -> int:
     from pytest_dlperf.report.schemas import FORMAT
 
     if arguments.json:
-        say_json({"format": FORMAT, **encode(found)})
+        say_json({"format": FORMAT, **encode(history)})
     else:
         say(text)
     return 0

@@ -157,8 +157,8 @@ def audit(markdown: str, results: Sequence[LogResult], skip: int = 50) -> list[F
     return [findings[cell] for cell in cells]
 
 
-def _distance(found: Found, cell: Cell) -> float:
-    return found.value / cell.value - 1
+def _distance(value: Found, cell: Cell) -> float:
+    return value.value / cell.value - 1
 
 
 def _audit_column(

@@ -77,21 +77,21 @@ def render_history(history: HistoryFound, *, note: str = "") -> str:
     return render_page(title=f"{TITLE}, {len(history.series)} series", body=body)
 
 
-def _newest(one: tuple[Series, Sequence[Change]]) -> tuple[bool, str, str]:
+def _newest(row: tuple[Series, Sequence[Change]]) -> tuple[bool, str, str]:
     """Order by the last change, newest first, and then by name."""
-    series, changes = one
+    series, changes = row
     # Times have equal lengths: letters turned round sort the other way
     when = "".join(chr(0x7F - ord(c)) for c in changes[-1].time) if changes else ""
     return not changes, when, series.case_id
 
 
-def _summary(found: HistoryFound) -> str:
-    points = [point for series in found.series for point in series.points]
+def _summary(history: HistoryFound) -> str:
+    points = [point for series in history.series for point in series.points]
     times = sorted(point.time for point in points)
-    counts = f"{len(points)} outcomes in {len(found.series)} series, {times[0]} to {times[-1]}"
-    if found.searched:
-        counts += f"; {figures.counted(len(found.changes), 'change')} of a level"
-    left = ", ".join(f"{count} {why}" for why, count in sorted(found.left_out.items()))
+    counts = f"{len(points)} outcomes in {len(history.series)} series, {times[0]} to {times[-1]}"
+    if history.searched:
+        counts += f"; {figures.counted(len(history.changes), 'change')} of a level"
+    left = ", ".join(f"{count} {why}" for why, count in sorted(history.left_out.items()))
     return f"{counts}; left out of the levels: {left}" if left else counts
 
 

@@ -217,12 +217,12 @@ def _changes(shown: ShownSeries) -> Html:
     return table(f"Changes of the level, {shown.series.unit}/s", columns, rows)
 
 
-def _acknowledged(one: ShownSeries) -> Html:
-    if not one.acknowledged:
+def _acknowledged(shown: ShownSeries) -> Html:
+    if not shown.acknowledged:
         return Html("")
     rows = [
         TableRow(cells=(cell(level.time), TableCell(shown=name(level.reason))))
-        for level in reversed(one.acknowledged)
+        for level in reversed(shown.acknowledged)
     ]
     columns = [Column(heading="when"), Column(heading="reason")]
     return table("Levels that somebody accepted", columns, rows)

@@ -142,10 +142,10 @@ def show(store: BaselineStore, pattern: str) -> dict[str, Any]:
     return {"format": _JSON_FORMAT, "baselines": entries}
 
 
-def render_show(found: dict[str, Any]) -> str:
+def render_show(document: dict[str, Any]) -> str:
     """Return what ``show`` found, each under its path and as its file has it."""
     parts = []
-    for entry in found["baselines"]:
+    for entry in document["baselines"]:
         values = {key: value for key, value in entry.items() if key != "path"}
         parts.append(f"{entry['path']}\n{file_format.json_text(values)}")
     return "\n\n".join(parts)

@@ -55,10 +55,10 @@ def make_work_folder(base: Path) -> None:
         (base / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
-def _remove_ended(base: Path, mine: Path) -> None:
+def _remove_ended(base: Path, own_folder: Path) -> None:
     ages: list[tuple[float, Path]] = []
     for mark in base.glob(f"*/{_MARK}"):
-        if mark.parent != mine:
+        if mark.parent != own_folder:
             with contextlib.suppress(FileNotFoundError):  # another session removes as well
                 ages.append((mark.stat().st_mtime, mark.parent))
     for _, folder in sorted(ages, reverse=True)[_KEPT:]:

@@ -289,9 +289,9 @@ class Uncounted(dict[str, list[str]]):
             f"{name} ({', '.join(dtypes)})" if dtypes else name for name, dtypes in self.items()
         )
 
-    def update_all(self, others: Mapping[str, Iterable[str]]) -> None:
+    def update_all(self, uncounted: Mapping[str, Iterable[str]]) -> None:
         """Note what was noted elsewhere."""
-        for name, dtypes in others.items():
+        for name, dtypes in uncounted.items():
             self.note(name, dtypes)
 
 

@@ -63,7 +63,7 @@ class Watch:
             )
             return lambda: None
 
-        def seen(*args: Any, **parameters: Any) -> Any:
+        def watched_run(*args: Any, **parameters: Any) -> Any:
             if self._on_call is not None and "jaxpr" in parameters:
                 self._look(self._on_call, parameters["jaxpr"], args)
             return run(*args, **parameters)
@@ -73,7 +73,7 @@ class Watch:
             # A function that once got none would never ask again, and each call would take 0.1 ms
             forget()
 
-        setattr(module, _RUN, seen)
+        setattr(module, _RUN, watched_run)
         setattr(module, _SHORTCUT, lambda *_args, **_kwargs: None)
         self._allow_shortcuts = allow_shortcuts
         return lambda: setattr(module, _RUN, run)
