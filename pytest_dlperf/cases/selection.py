@@ -9,6 +9,7 @@ from typing import Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.layout import DeviceKind, Layout
+from pytest_dlperf.core.option_names import OF_PYTEST, OptionNames
 from pytest_dlperf.core.place import Host, hosts_of
 
 #: Devices of a node where the machine has no GPU to count: that of the source reports.
@@ -94,8 +95,11 @@ def select(
     )
 
 
-def fits(layout: Layout, machine: Machine) -> str:
-    """Return why ``layout`` cannot run on this machine; empty if it can."""
+def fits(layout: Layout, machine: Machine, options: OptionNames = OF_PYTEST) -> str:
+    """Return why ``layout`` cannot run on this machine; empty if it can.
+
+    It advises those of the ``options`` that the user has.
+    """
     if not machine.is_known:
         return ""
     if machine.hosts:
@@ -104,9 +108,10 @@ def fits(layout: Layout, machine: Machine) -> str:
         except UsageError as error:
             return str(error)
     elif layout.nodes > (machine.nodes or layout.nodes) and machine.node_rank is None:
+        hosts = options.typed("hosts=n1:8,n2:8")
         return (
-            f"{layout} needs {layout.nodes} nodes, and this session has this host only; name the "
-            "nodes with --dlperf-hosts=n1:8,n2:8"
+            f"{layout} needs {layout.nodes} nodes, and this session has this host only"
+            f"{hosts and f'; name the nodes with {hosts}'}"
         )
     if layout.device == "cpu":
         if layout.devices_per_node > machine.cores:

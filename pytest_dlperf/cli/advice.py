@@ -6,6 +6,8 @@ import argparse
 import re
 from typing import Final
 
+from pytest_dlperf.core.option_names import OF_PYTEST, of_command
+
 #: Options of pytest-dlperf, one or several in a row, each with a value or without. Those of its
 #: report files name a kind of file, which a command reads.
 _OPTIONS: Final = re.compile(
@@ -20,11 +22,14 @@ def in_words_of(arguments: argparse.Namespace, text: str) -> str:
     Else it says that they are pytest's: ``--dlperf-workdir`` becomes ``--workdir``, and
     ``--update-baselines`` becomes ``pytest --update-baselines``.
     """
-    own: frozenset[str] = arguments.own_options
+    options = of_command(arguments.own_options)
 
     def replaced(match: re.Match[str]) -> str:
-        words = [word.replace("--dlperf-", "--", 1) for word in match[0].split()]
-        if all(word.partition("=")[0] in own for word in words):
+        names = [
+            word.removeprefix(OF_PYTEST.prefix).removeprefix("--") for word in match[0].split()
+        ]
+        words = [options.typed(name) for name in names]
+        if all(words):
             return " ".join(words)
         before = text[: match.start()].rstrip()
         return match[0] if before.endswith("pytest") else f"pytest {match[0]}"

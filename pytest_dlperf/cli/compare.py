@@ -22,6 +22,7 @@ from pytest_dlperf.core.case import PRECISIONS, SIZES, Case
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.layout import Layout
+from pytest_dlperf.core.option_names import of_command
 from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.place import Place
 from pytest_dlperf.core.protocol import Protocol
@@ -29,6 +30,7 @@ from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import BAD, GOOD, Rule, Verdict
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide, Stored
+from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.flow.hosts import Hosts
 from pytest_dlperf.flow.log_unit import known_unit
 from pytest_dlperf.flow.pipeline import run_case
@@ -117,7 +119,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     bench = bench_of(
         before,
         now,
-        rule=rule,
+        policy=Policy(rule=rule, options=of_command(arguments.own_options)),
         here=here,
         workdir=here / arguments.workdir,
         preparation=Preparation(setup=arguments.setup, links=tuple(arguments.link)),
@@ -143,7 +145,13 @@ def _sentence(outcome: Outcome, now: Arm) -> str:
 
 
 def bench_of(
-    before: Arm, now: Arm, *, rule: Rule, here: Path, workdir: Path, preparation: Preparation
+    before: Arm,
+    now: Arm,
+    *,
+    policy: Policy,
+    here: Path,
+    workdir: Path,
+    preparation: Preparation,
 ) -> Bench:
     """Return the bench of one comparison of two arms, started in the folder ``here``.
 
@@ -171,9 +179,10 @@ def bench_of(
             import_folders=root_of(here, run_in=here).import_folders,
             folder=folder,
             shared=workdir,
+            gpu_use=GpuUse(options=policy.options),
         ),
         stored=Stored(store=BaselineStore(here / "baselines")),
-        policy=Policy(rule=rule),
+        policy=policy,
         runs=SessionRuns(folder),
         watcher=_Lines(),
         workdir=workdir,

@@ -118,16 +118,17 @@ class _Pairs:
         self._order: list[str] = []
         self._session = runners[NOW].bench.folder.name
         self._random = random.Random(f"{case.id} {self._session}")
-        pairs = runners[NOW].bench.policy.pairs
+        policy = runners[NOW].bench.policy
+        self._lock_step = policy.options.typed(f"pairs={LOCK_STEP}")
         #: Why launches alternate; empty for lock-step.
         self._alternates = (
-            "as --dlperf-pairs asks for it"
-            if pairs == ALTERNATING
+            f"as {policy.options.typed('pairs')} asks for it"
+            if policy.pairs == ALTERNATING
             else cannot_take_turns(case, runners[NOW])
         )
-        if self._alternates and pairs == LOCK_STEP:
-            raise CaseError(f"--dlperf-pairs={LOCK_STEP}: {self._alternates}", subject=case.id)
-        self._rule = runners[NOW].bench.policy.rule
+        if self._alternates and policy.pairs == LOCK_STEP:
+            raise CaseError(f"{self._lock_step}: {self._alternates}", subject=case.id)
+        self._rule = policy.rule
         #: Whether so many pairs were disturbed that disturbed ones count.
         self._stays_disturbed = False
 
@@ -212,9 +213,7 @@ class _Pairs:
             pair = self._pair(wanted, scaling=scaling)
         except DoNotFitError as error:
             if self._runners[NOW].bench.policy.pairs == LOCK_STEP:
-                raise CaseError(
-                    f"--dlperf-pairs={LOCK_STEP}: {error}", subject=self._case.id
-                ) from error
+                raise CaseError(f"{self._lock_step}: {error}", subject=self._case.id) from error
             self._alternates = str(error)
             self._runners[NOW].bench.watcher.notice(self._case, f"launches alternate: {error}")
             has_time = self._has_time()

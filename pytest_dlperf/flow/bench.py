@@ -16,6 +16,7 @@ from pytest_dlperf.core.baseline import Baseline, Session, level_of
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
 from pytest_dlperf.core.measurement import Environment
+from pytest_dlperf.core.option_names import OF_PYTEST, OptionNames
 from pytest_dlperf.core.packages import PACKAGES, PackageChange, package_changes
 from pytest_dlperf.core.verdict import NEVER, Judgement, Rule, Verdict
 from pytest_dlperf.core.wire_profile import ProfileRecord
@@ -192,7 +193,7 @@ class Bench:
     def check(self, case: Case) -> None:
         """Raise ``CaseError`` or ``NotRunError`` if ``case`` cannot run here."""
         hosts, place = self.hosts, self.hosts.place
-        if misfit := fits(case.layout, hosts.machine):
+        if misfit := fits(case.layout, hosts.machine, self.policy.options):
             raise CaseError(misfit, subject=case.id, remedy=ASK_FOR_LESS)
         if case.command and self.policy.injected(case):
             raise CaseError(
@@ -237,6 +238,8 @@ class Policy:
     inject: tuple[tuple[str, float], ...] = ()
     #: How long the session may measure; None for no limit.
     budget: Budget | None = None
+    #: How the user types options that a message advises.
+    options: OptionNames = OF_PYTEST
     #: How pairs are measured: ``lock-step``, ``alternating``; empty for lock-step where it fits.
     pairs: str = ""
     #: What decides where stored sessions do not: ``pairs``, ``packages`` (pairs, with packages of

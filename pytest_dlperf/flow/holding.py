@@ -17,6 +17,7 @@ from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError
+from pytest_dlperf.core.option_names import OF_PYTEST, OptionNames
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.flow.watcher import Watcher
@@ -71,6 +72,8 @@ class GpuUse:
 
     #: ``wait``, ``refuse`` or ``ignore``; None if the option is not given, which means to wait.
     choice: str | None = None
+    #: How the user types options that a message advises.
+    options: OptionNames = OF_PYTEST
     #: Model of each GPU of the host, in the order of the bus.
     names: Sequence[str] = ()
     prefix: Sequence[str] = ()
@@ -112,10 +115,12 @@ class GpuUse:
         self, case: Case, others: Mapping[int, list[GpuProcesses]], waited_s: float
     ) -> None:
         """Raise if ``others`` are not waited for any longer."""
-        remedy = (
-            "end it, name other GPUs with CUDA_VISIBLE_DEVICES, or measure anyway with "
-            "--dlperf-busy-gpus=ignore"
-        )
+        remedy = "end it, or name other GPUs with CUDA_VISIBLE_DEVICES"
+        if ignore := self.options.typed("busy-gpus=ignore"):
+            remedy = (
+                "end it, name other GPUs with CUDA_VISIBLE_DEVICES, or measure anyway with "
+                f"{ignore}"
+            )
         if self.choice == "refuse":
             raise CaseError(
                 f"not measured, because of {_describe(others)}; {remedy}", subject=case.id
@@ -138,8 +143,9 @@ class GpuUse:
 
     def _not_seen(self, case: Case, why: str, report: Callable[[str], None]) -> None:
         if self.choice is not None:
+            asked = self.options.typed(f"busy-gpus={self.choice}")
             raise CaseError(
-                f"--dlperf-busy-gpus={self.choice} asks whether others use its GPUs, "
+                f"{asked} asks whether others use its GPUs, "
                 f"and that cannot be seen: {why}; or leave the option out",
                 subject=case.id,
             )

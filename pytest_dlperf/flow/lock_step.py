@@ -13,6 +13,7 @@ from typing import Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.layout import DeviceKind
+from pytest_dlperf.core.option_names import OptionNames
 from pytest_dlperf.core.protocol import PROTOCOLS
 from pytest_dlperf.core.run import MeasuredRun, Run
 from pytest_dlperf.core.wire import TURN_S
@@ -50,12 +51,14 @@ _OF_COUNTERS_S: Final = 0.1
 class ArmFailedError(CaseError):
     """The run of one arm failed; ``side`` says which."""
 
-    def __init__(self, error: CaseError, side: str) -> None:
-        advice = "Both arms were alive at once; --dlperf-pairs=alternating launches them in turn."
+    def __init__(self, error: CaseError, side: str, options: OptionNames) -> None:
+        advice = "Both arms were alive at once"
+        if alternating := options.typed("pairs=alternating"):
+            advice += f"; {alternating} launches them in turn"
         super().__init__(
             error.sentence,
             subject=error.subject,
-            remarks="\n".join(filter(None, (error.remarks, advice))),
+            remarks="\n".join(filter(None, (error.remarks, f"{advice}."))),
         )
         self.side = side
 
@@ -155,7 +158,7 @@ def launch_in_turns(
         try:
             found[side] = _read(case, runners[side], launched if side == failed else alone)
         except CaseError as error:
-            raise ArmFailedError(error, side) from error
+            raise ArmFailedError(error, side, first.bench.policy.options) from error
     took_s = max(run.elapsed_s for run in runs.values()) / len(sides)
     pair: dict[str, MeasuredRun] = {}
     for (side, mine), other in zip(found.items(), reversed(found.values()), strict=True):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.option_names import OptionNames
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.run import (
     MACHINE_DRIFTED,
@@ -164,7 +165,7 @@ class Runner:
     def read(self, case: Case, launched: Launched) -> MeasuredRun:
         """Return what a run of ``case`` measured; raise ``CaseError`` if it failed."""
         try:
-            measured = _measured(case, launched.run)
+            measured = _measured(case, launched.run, self.bench.policy.options)
         except CaseError as error:
             raise launched.error(error) from error
         measured = measured._replace(summary=launched.with_note(measured.summary))
@@ -241,13 +242,13 @@ class Runner:
         )
 
 
-def _measured(case: Case, run: Run) -> MeasuredRun:
+def _measured(case: Case, run: Run, options: OptionNames) -> MeasuredRun:
     if not case.command:
         return summarise(case, run)
     # It reads logs, with NumPy, whose import takes a tenth of a second.
     from pytest_dlperf.flow.user_program import summarise_program
 
-    return summarise_program(case, run)
+    return summarise_program(case, run, options)
 
 
 def _undisturbed(runs: Sequence[MeasuredRun]) -> int:

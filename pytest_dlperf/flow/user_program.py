@@ -12,6 +12,7 @@ from typing import Final
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
+from pytest_dlperf.core.option_names import OF_PYTEST, OptionNames
 from pytest_dlperf.core.run import MeasuredRun, Problem, Run, RunSummary
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.log_unit import check_unit_of, format_of, logged_batch
@@ -33,11 +34,12 @@ from pytest_dlperf.measure.summary import summarise
 _NO_ROOM_S: Final = 20e-6
 
 
-def summarise_program(case: Case, run: Run) -> MeasuredRun:
+def summarise_program(case: Case, run: Run, options: OptionNames = OF_PYTEST) -> MeasuredRun:
     """Return the summary of a run of a program, and the facts about it.
 
     With ``log_format`` the log is read; without it the marks, or a log of a known format.
-    Raises ``CaseError`` if the program failed, or has neither.
+    Raises ``CaseError`` if the program failed, or has neither; ``options`` are those of the user
+    who reads the message.
     """
     records = () if case.log_format else read_records(Path(run.plan.records))
     if run.exit_code != 0 or run.timed_out:
@@ -51,7 +53,7 @@ def summarise_program(case: Case, run: Run) -> MeasuredRun:
     # A pattern without a unit has the case's unit.
     unit = case.log_format.unit if isinstance(case.log_format, LogPattern) else result.unit
     check_unit_of(case, unit)
-    summary = _with_unchecked(case, _summary(case, run, result))
+    summary = _with_unchecked(case, _summary(case, run, result, options))
     return MeasuredRun(summary, RunFacts(unit=unit or case.unit or registry.SAMPLES))
 
 
@@ -100,12 +102,12 @@ def _rank_logs(run: Run) -> list[Path]:
     return sorted(Path(run.plan.workdir).glob(run.plan.rank_logs), key=numbers)
 
 
-def _summary(case: Case, run: Run, result: LogResult) -> RunSummary:
+def _summary(case: Case, run: Run, result: LogResult, options: OptionNames) -> RunSummary:
     if result.has_failed:
         why = "; ".join(p.message for p in result.problems if p.code in problems.FAILED)
         raise CaseError(f"{why}.", subject=case.id, remarks=_log(run))
     if result.throughput is None or result.estimates is None:
-        raise _unreadable(case, run, result)
+        raise _unreadable(case, run, result, options)
     flops = case.flops_per_unit
     rate = result.throughput / case.world_size
     return replace(
@@ -143,14 +145,19 @@ def log_run_summary(result: LogResult) -> RunSummary:
     )
 
 
-def _unreadable(case: Case, run: Run, result: LogResult) -> CaseError:
+def _unreadable(case: Case, run: Run, result: LogResult, options: OptionNames) -> CaseError:
     why = "; ".join(problem.message for problem in result.problems)
     if result.format is not None and not case.log_format:
         why += f" (it looks like the format {result.format!r})"
+    say = (
+        "Say in the marker what a line of it is "
+        '(log_format=pattern(r"…"), or the name of a format)'
+        if options == OF_PYTEST
+        else f"Name its format with {options.typed('log-format')}"
+    )
     return CaseError(
-        f"the program ended, and its log gives no throughput: {why}. Say in the marker "
-        'what a line of it is (log_format=pattern(r"…"), or the name of a format), or mark the '
-        f"steps with pytest_dlperf.mark.step.",
+        f"the program ended, and its log gives no throughput: {why}. {say}, or mark the steps "
+        "with pytest_dlperf.mark.step.",
         subject=case.id,
         remarks=_log(run),
     )

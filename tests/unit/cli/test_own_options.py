@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import re
 from collections.abc import Sequence
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+import pytest_dlperf
 from pytest_dlperf import cli
 from pytest_dlperf.cli.advice import in_words_of
 from pytest_dlperf.cli.main import _parser
 from pytest_dlperf.core.outcome import results_to_json
 from tests.helpers.report_builders import case, measured
 
+_OF_PYTEST = re.compile(r"--(?:dlperf-(?!json|html)[a-z-]+[a-z]|update-baselines)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
 
 
@@ -78,6 +81,84 @@ def test_judge_advises_nothing_that_it_lacks(
     of_pytest = re.compile(r"pytest(?: --[\w-]+(?:=\S+)?)+")
     own = options_of(*words)
     assert set(_OPTION.findall(of_pytest.sub("", text))) <= own, text
+
+
+#: Options of pytest in messages that no command meets: what they say was never given to it.
+NOT_GIVEN = {
+    "--dlperf-data", "--dlperf-hosts", "--dlperf-inject", "--dlperf-jobs", "--dlperf-master",
+    "--dlperf-node-rank", "--dlperf-prefix", "--dlperf-python", "--dlperf-queue-timeout",
+    "--dlperf-scheduler", "--dlperf-slurm", "--dlperf-ssh",
+}  # fmt: skip
+#: Of stored sessions, and of pairs with their code: ``compare`` has none, and ``judge`` stores
+#: nothing.
+OF_STORED_SESSIONS = {
+    "--dlperf-against", "--dlperf-baselines", "--dlperf-confirm", "--dlperf-explain",
+    "--update-baselines",
+}  # fmt: skip
+#: Of a training that is started.
+OF_TRAININGS = {"--dlperf-iterations", "--dlperf-warmup", "--dlperf-workdir"}
+#: The judge words its sentences itself, which the tests above read.
+OF_THE_JUDGE = ("pytest_dlperf.judge.", "pytest_dlperf.core.metrics", "pytest_dlperf.cli.")
+
+
+@pytest.mark.parametrize(
+    ("words", "not_met"),
+    [
+        (("compare", "--a", "x", "--b", "y"), NOT_GIVEN | OF_STORED_SESSIONS),
+        (("extract",), NOT_GIVEN | OF_TRAININGS),
+        (("judge", "a", "b"), NOT_GIVEN | OF_TRAININGS),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_each_option_in_a_message_is_the_commands_or_is_of_what_it_cannot_have_been_given(
+    words: tuple[str, ...], not_met: set[str]
+) -> None:
+    """A message for several callers names an option by ``OptionNames.typed``."""
+    own = options_of(*words)
+    wrong = {
+        (module, option)
+        for module in imported_by(f"pytest_dlperf.cli.{words[0]}")
+        if not module.startswith(OF_THE_JUDGE)
+        for option in options_in(module)
+        if option.replace("--dlperf-", "--") not in own and option not in not_met
+    }
+    assert not wrong
+
+
+def test_the_options_that_a_message_names_are_found() -> None:
+    assert "pytest_dlperf.flow.holding" in imported_by("pytest_dlperf.cli.compare")
+    assert "--dlperf-workdir" in options_in("pytest_dlperf.measure.exhausted")
+
+
+def imported_by(module: str) -> set[str]:
+    """Return the modules of this package that ``module`` imports, and those that they import."""
+    todo, known = [module], set()
+    while todo:
+        name = todo.pop()
+        if name in known or not (path := _path_of(name)).exists():
+            continue
+        known.add(name)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                todo += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return known
+
+
+def options_in(module: str) -> set[str]:
+    """Return the options of pytest that the texts of ``module`` name, without its docstrings."""
+    tree = ast.parse(_path_of(module).read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return {
+        option
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and id(node) not in docstrings
+        for option in _OF_PYTEST.findall(node.value if isinstance(node.value, str) else "")
+    }
+
+
+def _path_of(module: str) -> Path:
+    path = Path(pytest_dlperf.__file__).parents[1] / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def test_a_log_that_cannot_be_read_has_the_same_remedy_in_judge_as_in_extract(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.option_names import OF_PYTEST, OptionNames, of_command
 from pytest_dlperf.flow import holding
 from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.measure import nvml
@@ -91,6 +92,29 @@ def test_only_the_gpus_of_the_layout_count(driver: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     with pytest.raises(CaseError, match=f"pid {FOREIGN} .*on GPU 1"):
         refuse("1n1g")
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        (
+            OF_PYTEST,
+            "; end it, name other GPUs with CUDA_VISIBLE_DEVICES, or measure anyway with "
+            "--dlperf-busy-gpus=ignore",
+        ),
+        (
+            of_command(frozenset({"--gpus"})),
+            "; end it, or name other GPUs with CUDA_VISIBLE_DEVICES",
+        ),
+    ],
+)
+def test_nobody_is_advised_an_option_that_he_lacks(
+    driver: Path, options: OptionNames, remedy: str
+):
+    driver.write_text(gpus([[FOREIGN, 5]]))
+    with pytest.raises(CaseError) as error:
+        refuse("1n1g", options=options)
+    assert str(error.value).endswith(remedy)
 
 
 @pytest.mark.parametrize(
