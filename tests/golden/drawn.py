@@ -55,6 +55,7 @@ class Plan:
     #: Standard deviations of logs.
     run_sd: float
     session_sd: float
+    canary_sd: float
     #: What runs have: names of parts.
     has: frozenset[str]
     conditions: Conditions
@@ -112,6 +113,7 @@ def plan(rng: random.Random) -> Plan:
         case=case,
         run_sd=rng.choice((0.001, 0.004, 0.01, 0.03)),
         session_sd=rng.choice((0.0, 0.004, 0.01, 0.03)),
+        canary_sd=rng.choice((0.004, 0.004, 0.06)),
         has=frozenset(name for name, share in parts.items() if maybe(rng, share)),
         conditions=conditions,
         gates=gates,
@@ -176,7 +178,7 @@ def run(rng: random.Random, plan: Plan, level: Level, session: float) -> RunSumm
             "median_step": near(rate, level.median, plan.run_sd / 4),
         }
     canary = (
-        {name: near(50.0, level.canary.get(name, 0.0), 0.004) for name in _CANARIES}
+        {name: near(50.0, level.canary.get(name, 0.0), plan.canary_sd) for name in _CANARIES}
         if "canary" in has
         else {}
     )

@@ -8,7 +8,7 @@ import importlib
 import itertools
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,9 +28,9 @@ _TESTS: Final = (
 )
 _NOT: Final = "tests/unit/judge/test_golden.py"
 #: Inputs of one source at most: tests of error rates have thousands that are alike.
-_MOST: Final = 1500
+_MOST: Final = 400
 #: Judgements of one case in a row of live sessions.
-_REPLAYED: Final = 90
+_REPLAYED: Final = 24
 _SUITES: Final = 2
 _CASES: Final = 3
 
@@ -94,8 +94,8 @@ def harvested() -> list[tuple[str, Input]]:
     """Return inputs with their sources. Takes minutes."""
     harvest = Harvest()
     with harvest.listening():
-        for gather in (_from_live_sessions, _from_worlds, _from_nights):
-            harvest.source = gather.__name__.removeprefix("_from_").replace("_", " ")
+        for source, gather in _GATHERED.items():
+            harvest.source = source
             gather()
         tests = [str(ROOT / one) for one in _TESTS]
         options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain"]
@@ -131,7 +131,7 @@ def _from_worlds() -> None:
                     without_pairs=without_pairs, peers=False,
                 )  # fmt: skip
                 for slow in (0.0, 0.05):
-                    verdict_worlds.seen(name, world, sessions, slow, asked)
+                    verdict_worlds.suites_of(name, world, sessions, slow, asked)
 
 
 def _from_nights() -> None:
@@ -141,3 +141,10 @@ def _from_nights() -> None:
         one = nights.Nights(world, np.random.default_rng(seed))
         for night in range(12):
             one.night(-0.004 * night)
+
+
+_GATHERED: Final[Mapping[str, Callable[[], None]]] = {
+    "live sessions": _from_live_sessions,
+    "worlds": _from_worlds,
+    "nights": _from_nights,
+}

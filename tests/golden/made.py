@@ -65,17 +65,29 @@ def stored(rng: random.Random) -> Stored:
         now = drawn.with_problem(now, *rng.choice(_PROBLEMS))
     if plan.gates and maybe(rng, 0.15):
         now = _odd_figures(rng, plan, now)
-    if maybe(rng, 0.01):
-        odd = replace(now.runs[0], throughput=rng.choice((0.0, -1.0)))
-        now = replace(now, runs=(odd, *now.runs[1:]))
-    if maybe(rng, 0.004):
-        now = replace(now, runs=())
+    now = _odd_run(rng, now)
     if maybe(rng, 0.06):
         now = _elsewhere(rng, now)
     is_without = maybe(rng, 0.04)
     return Stored(
         case=plan.case, measurement=now, baseline=None if is_without else baseline, rule=rule
     )
+
+
+def _odd_run(rng: random.Random, now: Measurement) -> Measurement:
+    """Return a measurement of which a run seldom lacks what it should have."""
+    first, *others = now.runs
+    odd = rng.random()
+    if odd < 0.01:
+        first = replace(first, throughput=rng.choice((0.0, -1.0)))
+    elif odd < 0.03:
+        first = replace(first, estimates=dict.fromkeys(first.estimates, 0.0))
+    elif odd < 0.06 and first.scaling is not None:
+        scaling = replace(first.scaling, ranks=first.scaling.ranks[:-1])
+        first = replace(first, scaling=scaling, ranks=())
+    elif odd > 0.996:
+        return replace(now, runs=())
+    return replace(now, runs=(first, *others))
 
 
 def _baseline(rng: random.Random, plan: Plan, family: int) -> Baseline:
@@ -155,7 +167,7 @@ def _with_parents(
 
     now = replace(now, parent_throughputs=rates(shift, len(now.runs)), reference=reference)
     if maybe(rng, 0.1):
-        now = replace(now, parent_throughputs=())
+        now = drawn.with_problem(replace(now, parent_throughputs=()), SPEEDUP_UNKNOWN)
     other = Layout.parse("1n1c") if maybe(rng, 0.1) else reference
     keep = rng.choice(("runs", "runs", "value", "none"))
     sessions = []

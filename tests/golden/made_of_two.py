@@ -14,7 +14,7 @@ from tests.golden.roads import Input, Pairs, Stored, TwoStages, judged
 
 _SEED: Final = 43
 #: How many are made of each: cut short, known, two stages.
-_CUT, _KNOWN, _TWO = 500, 500, 1500
+_CUT, _KNOWN, _TWO = 600, 900, 1800
 #: A known slowdown lasts until the day between these.
 _UNTIL: Final = "2026-06-30"
 _BEFORE, _AFTER = "2026-06-01", "2026-07-01"
@@ -37,10 +37,13 @@ def made_of(gathered: Sequence[tuple[str, Input]]) -> Iterator[tuple[str, Input]
     stored = _by_verdict([one for _, one in found if isinstance(one, Stored)])
     pairs = _by_verdict([one for _, one in found if isinstance(one, Pairs)])
     for _ in range(_CUT):
-        of_kind = _any(rng, rng.choice((stored, pairs)), _CUT_OFF)
+        verdicts = _CUT_OFF if rng.random() < 0.9 else GOOD
+        of_kind = _any(rng, rng.choice((stored, pairs)), verdicts)
         yield "cut short", replace(of_kind, looked=rng.random() < 0.5)
+    others = {Verdict.REGRESSED: [one for one in stored[Verdict.REGRESSED] if _is_several(one)]}
     for _ in range(_KNOWN):
-        one = _any(rng, stored, GOOD | {Verdict.REGRESSED})
+        inputs = others if rng.random() < 0.4 else stored
+        one = _any(rng, inputs, GOOD | {Verdict.REGRESSED})
         assert isinstance(one, Stored)
         yield "known", _known(rng, one)
     for _ in range(_TWO):
@@ -68,10 +71,19 @@ def _any(
     return rng.choice(inputs[verdict])
 
 
+def _is_several(one: Stored | Pairs) -> bool:
+    """Whether both the rate and another metric regressed."""
+    judgement = judged(one)
+    verdicts = [judgement.throughput.verdict, *(m.verdict for m in judgement.metrics.values())]
+    return verdicts[0] is Verdict.REGRESSED and Verdict.REGRESSED in verdicts[1:]
+
+
 def _known(rng: random.Random, one: Stored) -> Stored:
     change = judged(one).throughput.change or 0.0
     share = round(change, 3) if change < -0.01 and rng.random() < 0.4 else rng.choice(_CHANGES)
     known = Known(issue="#123", until=_UNTIL, change=share)
+    if rng.random() < 0.03:
+        return replace(one, case=replace(one.case, known=None), today=_BEFORE)
     case = one.case if one.case.known else replace(one.case, known=known)
     return replace(one, case=case, today=rng.choice((_BEFORE, _BEFORE, _AFTER)))
 

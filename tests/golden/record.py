@@ -27,7 +27,7 @@ from tests.golden.table import table
 _ROOT: Final = Path(__file__).parents[2]
 #: How many judgements the file has of each kind of sentence, and of comparisons, on a road; and of
 #: each verdict of one test.
-_OF_KIND: Final = 4
+_OF_KIND: Final = 5
 _OF_TEST: Final = 3
 _NUMBER: Final = re.compile(r"[-+]?\d[\d.,e+-]*")
 
