@@ -157,10 +157,10 @@ class Runs:
             text=True,
             check=True,
         )
-        found = re.search(r"Collected : (\d+)", done.stderr)
-        if found is None:
+        match = re.search(r"Collected : (\d+)", done.stderr)
+        if match is None:
             raise SystemExit(f"valgrind counted nothing:\n{done.stderr}")
-        return int(found[1])
+        return int(match[1])
 
     def imported(self) -> str:
         """Return which modules that a run without a perf case must not import were imported."""

@@ -221,10 +221,10 @@ def store(baselines: Path, session: list[str], root: Path = ROOT) -> None:
     # Runs that vary too much to certify anything need a reason; one that is called slower would
     # begin a new level, of one session
     stored = ("--update-baselines", "--dlperf-reason=live", "--dlperf-tolerance=90%")
-    found = run([*session, f"--dlperf-baselines={baselines}", *stored], root)
-    if not found or count_stored(baselines) != count + 1:
+    outcomes = run([*session, f"--dlperf-baselines={baselines}", *stored], root)
+    if not outcomes or count_stored(baselines) != count + 1:
         raise RuntimeError(
-            f"{baselines}: a session was not stored: {[o['judgement'] for o in found]}"
+            f"{baselines}: a session was not stored: {[o['judgement'] for o in outcomes]}"
         )
 
 
@@ -307,13 +307,13 @@ def rates(measurement: dict[str, Any] | None) -> list[list[float]]:
 
 def kept(session: dict[str, Any]) -> dict[str, Any]:
     """Return what is kept of a stored session, so that its verdict can be judged again."""
-    known = {
+    figures = {
         "runs": session["runs"],
         "median_step": session["estimates"].get("median_step", []),
         "canary": [session["canary"].get("matmul_gflop_per_s", 0.0)],
     }
     return {
-        name: [float(f"{value:.5g}") for value in values] for name, values in known.items()
+        name: [float(f"{value:.5g}") for value in values] for name, values in figures.items()
     } | {"time": session["time"]}
 
 

@@ -97,7 +97,7 @@ def replay(
     for index in range(count + 1, len(block)):  # several draws differ
         for _ in range(DRAWS):
             before = range(max(0, index - _BEFORE), index)
-            history = [block[other] for other in sorted(draw.sample(before, count))]
+            history = [block[earlier] for earlier in sorted(draw.sample(before, count))]
             for share in longer:
                 now = [_slower(run, share) for run in block[index]]
                 judged = ours.judged_by_looks(history, now, rule=rule, device="cpu")

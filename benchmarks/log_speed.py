@@ -53,9 +53,9 @@ def script(path: Path) -> int:
     speeds = []
     with path.open(encoding="utf-8") as log:
         for line in log:
-            found = re.findall(r"ips: ([\d.]+) samples/sec", line)
-            if found:
-                speeds.append(float(found[0]))
+            speeds_of_line = re.findall(r"ips: ([\d.]+) samples/sec", line)
+            if speeds_of_line:
+                speeds.append(float(speeds_of_line[0]))
     return len(speeds)
 
 

@@ -123,14 +123,14 @@ def pairs(
     worker: Callable[[], float], bare: Callable[[], float], rounds: int
 ) -> list[tuple[float, float]]:
     """Return seconds of both loops of each round; they take turns in going first."""
-    found = []
+    seconds = []
     for round_number in range(rounds):
         if round_number % 2:
             worker_s, bare_s = worker(), bare()
         else:
             bare_s, worker_s = bare(), worker()
-        found.append((worker_s, bare_s))
-    return found
+        seconds.append((worker_s, bare_s))
+    return seconds
 
 
 def ratio_line(times_s: list[tuple[float, float]]) -> str:

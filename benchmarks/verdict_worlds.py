@@ -75,9 +75,9 @@ class SuitesTally:
     def add_simple(self, stored: Logs, now: Logs) -> None:
         """Count what simple rules say of the rates of one suite."""
         for name, is_slower in SIMPLE_RULES.items():
-            found = sum(map(is_slower, stored, now[:, :_SIMPLE]))
-            self.simple_alarmed[name] += found > 0
-            self.simple_found[name] += found
+            regressed = sum(map(is_slower, stored, now[:, :_SIMPLE]))
+            self.simple_alarmed[name] += regressed > 0
+            self.simple_found[name] += regressed
 
     @property
     def regressed(self) -> int:

@@ -107,10 +107,10 @@ def autocorrelated(
     rng: np.random.Generator, shape: tuple[int, ...], memory: float, sd: float
 ) -> Logs:
     """Return AR(1) values along the last axis, whose deviation is ``sd`` everywhere."""
-    found = rng.standard_normal(shape)
+    series = rng.standard_normal(shape)
     for i in range(1, shape[-1]):
-        found[..., i] = memory * found[..., i - 1] + np.sqrt(1 - memory**2) * found[..., i]
-    return sd * found
+        series[..., i] = memory * series[..., i - 1] + np.sqrt(1 - memory**2) * series[..., i]
+    return sd * series
 
 
 def pairs_vary(rng: np.random.Generator, cases: int, *, sd: float, each_arm: float = 0.0) -> Logs:

@@ -36,10 +36,10 @@ PATHS = {
 FAULTS = {"out_of_memory": 120.0, "killed": 120.0, "bad_index": 120.0, "hangs": 30.0}
 
 
-def _case(name: str, precision: str, **more: Any) -> Any:
+def _case(name: str, precision: str, **marker: Any) -> Any:
     workload = f"benchmarks.gpu_paths.workloads:{name}"
 
-    @pytest.mark.dlperf(workload, suite=name, precision=precision, **COMMON, **more)
+    @pytest.mark.dlperf(workload, suite=name, precision=precision, **COMMON, **marker)
     def test(dlperf: Any) -> None:
         dlperf.run()
 
@@ -67,13 +67,13 @@ def test_path_marked(dlperf: Any) -> None:
     dlperf.run()
 
 
-def _noise(name: str, **more: Any) -> Any:
+def _noise(name: str, **marker: Any) -> Any:
     @pytest.mark.dlperf(
         "perf_tests.tsm.torch_train:build",
         suite=name,
         precision="bf16" if ON_CPU else "amp",
         **COMMON | ({} if ON_CPU else {"batch_size_per_device": 16}),
-        **more,
+        **marker,
     )
     def test(dlperf: Any) -> None:
         dlperf.run()

@@ -50,11 +50,11 @@ def build(job: Job) -> Callable[[], Any]:
 
 def _pin(local_rank: int, threads: int) -> None:
     cores = sorted(os.sched_getaffinity(0))
-    mine = cores[local_rank * threads : (local_rank + 1) * threads]
-    if len(mine) < threads:
+    own_cores = cores[local_rank * threads : (local_rank + 1) * threads]
+    if len(own_cores) < threads:
         raise RuntimeError(f"rank {local_rank} has no {threads} of the {len(cores)} cores")
     for thread in os.listdir("/proc/self/task"):
-        os.sched_setaffinity(int(thread), mine)
+        os.sched_setaffinity(int(thread), own_cores)
 
 
 def _without_huge_pages() -> None:

@@ -28,8 +28,8 @@ _AREA: Final = 14.0
 
 
 def _point(tally: Tally) -> tuple[float, float] | None:
-    found = tally.rate(_TRUTH, "regressed")
-    return None if found is None else (100 * found[0], 100 * tally.suite_alarms()[0])
+    rate = tally.rate(_TRUTH, "regressed")
+    return None if rate is None else (100 * rate[0], 100 * tally.suite_alarms()[0])
 
 
 def _panel(axes: Axes, data: DataSet, results: Results, colours: Mapping[str, object]) -> None:

@@ -45,8 +45,8 @@ class Published:
         logs = logs.mean() + wider * (logs - logs.mean())
 
         def drawn(count: int) -> Seconds:
-            found: Seconds = np.exp(rng.choice(logs, (count, 1)))
-            return found
+            seconds: Seconds = np.exp(rng.choice(logs, (count, 1)))
+            return seconds
 
         stored, now, before, after = map(drawn, (STORED_RUNS, *3 * (MOST_RUNS,)))
         return CaseData(

@@ -32,14 +32,14 @@ def _percent(rate: Rate | None, *, interval: bool = False) -> str:
 
 
 def _row(rule: str, use: str, tally: Tally, margins: Margins) -> str:
-    ours = use in {STORED, INTERLEAVED}
-    name = f"**{rule}**" if ours else rule
+    is_ours = use in {STORED, INTERLEAVED}
+    name = f"**{rule}**" if is_ours else rule
     cells = [
         name,
-        "screened" if ours else use,
+        "screened" if is_ours else use,
         _percent(tally.rate(0.0, "regressed"), interval=True),
         _percent(tally.suite_alarms(), interval=True),
-        _percent(tally.rate(0.0, "inconclusive")) if ours else "never",
+        _percent(tally.rate(0.0, "inconclusive")) if is_ours else "never",
         *(_percent(tally.rate(truth, "regressed")) for truth in _FOUND),
         *(
             _percent(tally.rate(times_tolerance(margins, times), "passed", "improved"))

@@ -42,7 +42,7 @@ class Tally:
 
     def count(self, truth: float) -> int:
         """Return the number of cases of a truth."""
-        return sum(count for (known, _), count in self.cases.items() if known == truth)
+        return sum(count for (case_truth, _), count in self.cases.items() if case_truth == truth)
 
     def rate(self, truth: float, *verdicts: str) -> Rate | None:
         """Return the share of cases with any of the verdicts; None where there are no cases."""

@@ -43,15 +43,15 @@ def pairs_needed(sd: float, slowdown: float, margins: Margins) -> int | None:
 
 def spread_of_pairs(data: DataSet, seed: int) -> float:
     """Return the standard deviation of unchanged pairs (logs), by the median deviation."""
-    found: list[float] = []
+    logs: list[float] = []
     for number in range(_SUITES):
         for case in data.suite(np.random.default_rng([seed, number])):
             before, after = (
                 [run.by_median for run in ours.runs(side[0.0])]
                 for side in (case.before, case.after)
             )
-            found += np.log(np.divide(after, before)).tolist()
-    values = np.array(found)
+            logs += np.log(np.divide(after, before)).tolist()
+    values = np.array(logs)
     return float(1.4826 * np.median(np.abs(values - np.median(values))))
 
 

@@ -123,19 +123,19 @@ def _one_text(parallel: Any) -> Any:
 
 def _read(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those values that are written in another way than a case has them."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if values.get("tolerance") is not None:
-        found["tolerance"] = parse_share(values["tolerance"], what="tolerance")
+        fields["tolerance"] = parse_share(values["tolerance"], what="tolerance")
     if values.get("metrics") is not None:
-        found["metrics"] = gates_of(values["metrics"])
+        fields["metrics"] = gates_of(values["metrics"])
     if values.get("known") is not None:
-        found["known"] = Known.parse(values["known"])
+        fields["known"] = Known.parse(values["known"])
     if "command" in values:
-        found["command"] = _command(values["command"])
-        found["unit"] = values.get("unit", "")  # its log may say
+        fields["command"] = _command(values["command"])
+        fields["unit"] = values.get("unit", "")  # its log may say
     if "launcher" in values and values["launcher"] is None:
-        found["launcher"] = "none"
-    return found
+        fields["launcher"] = "none"
+    return fields
 
 
 def _command(value: Any) -> tuple[Any, ...]:

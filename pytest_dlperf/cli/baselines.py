@@ -84,11 +84,11 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    found = commands.show(_store(arguments), arguments.case)
+    document = commands.show(_store(arguments), arguments.case)
     if arguments.json:
-        say_json(found)
+        say_json(document)
     else:
-        say(commands.render_show(found))
+        say(commands.render_show(document))
     return 0
 
 

@@ -83,12 +83,12 @@ def without_case(
 
     ``--gpus`` replaces layouts: a case is known by its id without the layout.
     """
-    known = {_without_layout(case_id) for case_id in declared}
+    names = {_without_layout(case_id) for case_id in declared}
     return [
         entry
         for entry in entries
         if entry.baseline.source.kind == "measured"
-        and _without_layout(entry.baseline.case_id) not in known
+        and _without_layout(entry.baseline.case_id) not in names
     ]
 
 

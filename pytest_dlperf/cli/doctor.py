@@ -105,9 +105,9 @@ def _doctor(arguments: argparse.Namespace) -> int:
     here, on_hosts = examine(), None
     if arguments.hosts:
         on_hosts = examine_hosts(arguments.hosts, ssh=arguments.ssh, python=arguments.python)
-        told = [in_words_of(arguments, problem) for problem in on_hosts["hosts_problems"]]
-        on_hosts["hosts_problems"] = told
-        here["problems"] += told
+        sentences = [in_words_of(arguments, problem) for problem in on_hosts["hosts_problems"]]
+        on_hosts["hosts_problems"] = sentences
+        here["problems"] += sentences
     if arguments.json:
         say_json(here if on_hosts is None else Report(**here, **on_hosts))
     else:
@@ -312,10 +312,10 @@ def _missing(versions: dict[str, str | None], *, has_gpu: bool) -> list[str]:
 
 
 def _unwatched(gpus: int) -> list[str]:
-    found = open_nvml() if gpus else None
-    if not isinstance(found, str):
+    nvml = open_nvml() if gpus else None
+    if not isinstance(nvml, str):
         return []
-    return [f"GPUs are not watched while ranks run (other processes, clocks, throttling): {found}"]
+    return [f"GPUs are not watched while ranks run (other processes, clocks, throttling): {nvml}"]
 
 
 def render(examined: Examined, on_hosts: OnHosts | None = None) -> str:

@@ -139,11 +139,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _nodes(arguments: argparse.Namespace) -> int:
     alpha = Rule(alpha=parse_share(arguments.alpha, what="--alpha")).alpha
     outcomes = [outcome for path in arguments.results for outcome in json_.read(path)]
-    found = compare_nodes(_baselines(arguments), outcomes, alpha=alpha)
+    effects = compare_nodes(_baselines(arguments), outcomes, alpha=alpha)
     if arguments.json:
-        say_json({"format": FORMAT, **encode(found)})
+        say_json({"format": FORMAT, **encode(effects)})
     else:
-        say(render(found))
+        say(render(effects))
     return 0
 
 

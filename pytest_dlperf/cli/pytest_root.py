@@ -78,6 +78,6 @@ def _table(name: str, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if name != "pyproject.toml":
         table: Mapping[str, Any] = document.get("pytest", {})
         return table
-    found: Mapping[str, Any] = document.get("tool", {}).get("pytest", {})
-    options: Mapping[str, Any] | None = found.get("ini_options")
-    return options if options is not None else found or None
+    section: Mapping[str, Any] = document.get("tool", {}).get("pytest", {})
+    options: Mapping[str, Any] | None = section.get("ini_options")
+    return options if options is not None else section or None

@@ -118,12 +118,12 @@ def _written(made: str, output: Path | None) -> str:
 
 def _outcomes(paths: Iterable[Path]) -> list[Outcome]:
     """Return the outcomes of all files as of one session; the same outcome counts once."""
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for path in paths:
-        found += [outcome for outcome in json_.read(path) if outcome not in found]
-    if not found:
+        outcomes += [outcome for outcome in json_.read(path) if outcome not in outcomes]
+    if not outcomes:
         raise UsageError("the results hold no outcome: nothing was run in that session")
-    return found
+    return outcomes
 
 
 def _published(root: Path | None) -> list[Baseline]:

@@ -93,8 +93,8 @@ class PackagesArm:
     @property
     def name(self) -> str:
         """The first one, and how many more there are."""
-        first, *more = self.requirements
-        return f"{first} and {len(more)} more" if more else first
+        first, *further = self.requirements
+        return f"{first} and {len(further)} more" if further else first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

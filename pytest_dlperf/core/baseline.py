@@ -148,8 +148,8 @@ def instant(text: str) -> datetime:
     Raises ``ValueError`` for what is none.
     """
     # Python 3.10 does not read the Z
-    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+    time = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
 
 
 #: ISO 8601 as it is written here: its first ten characters are a date.

@@ -297,14 +297,14 @@ class Outcome:
 
         Of pairs it is computed.
         """
-        found = self.judgement.throughput
+        throughput = self.judgement.throughput
         second = self.confirmation
         in_pairs = self.against is not None or (
             second is not None
             and (second.pairs or (second.packages and second.packages.pairs)) is not None
         )
-        if found.now is not None and in_pairs:
-            return found.now
+        if throughput.now is not None and in_pairs:
+            return throughput.now
         return None if self.measurement is None else self.measurement.throughput
 
 
@@ -413,10 +413,10 @@ def outcome_from_json(values: Any) -> Outcome:
 
 
 def _without_derived_in_pairs(values: dict[str, Any]) -> dict[str, Any]:
-    found = _without_derived(values)
-    if isinstance(found.get("against"), dict):
-        found["against"] = _without_derived(found["against"])
-    return found
+    plain = _without_derived(values)
+    if isinstance(plain.get("against"), dict):
+        plain["against"] = _without_derived(plain["against"])
+    return plain
 
 
 def _without_derived(values: dict[str, Any]) -> dict[str, Any]:

@@ -97,10 +97,10 @@ def parse_time(text: str, *, what: str) -> str:
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", words):
             words += "T00:00:00Z"
-        found = datetime.datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", words))
-        if found.tzinfo is None:
+        time = datetime.datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", words))
+        if time.tzinfo is None:
             raise UsageError(f"{what}: {text!r} has no offset; write {text}Z for UTC")
-        return f"{found.astimezone(datetime.timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+        return f"{time.astimezone(datetime.timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     except (ValueError, OverflowError):
         raise UsageError(
             f"{what}: {text!r} is not a time; write 2026-11-22 or 2026-11-22T08:00:00+01:00"

@@ -92,11 +92,11 @@ def _place() -> str:
 
 
 def _identities() -> list[str]:
-    found = [socket.gethostname()]
+    identities = [socket.gethostname()]
     for read in (_boot_id, _pid_namespace):
         with contextlib.suppress(OSError):  # not Linux
-            found.append(read())
-    return found
+            identities.append(read())
+    return identities
 
 
 def _boot_id() -> str:

@@ -85,13 +85,13 @@ def secrets_of(environ: Mapping[str, str], words: Iterable[str] = ()) -> list[st
     One may be a part of another. Numbers are none: ``MAX_TOKENS=131072``.
     """
     public = {environ[name] for name in _PUBLIC if name in environ}
-    found = set(_in_words(list(words)))
+    candidates = set(_in_words(list(words)))
     for name, value in environ.items():
         if SECRET_NAME.search(name) and not _PLACE_NAME.search(name):
-            found |= {value, *_long_lines(value)}
+            candidates |= {value, *_long_lines(value)}
         if "://" in value:
-            found |= set(_PASSWORD_IN_URL.findall(value))
-    secrets = {value for value in found - public if _may_be_secret(value)}
+            candidates |= set(_PASSWORD_IN_URL.findall(value))
+    secrets = {value for value in candidates - public if _may_be_secret(value)}
     return sorted(secrets, key=len, reverse=True)
 
 

@@ -34,13 +34,13 @@ class Stretch:
         count = self.last - self.first + 1
         work = throughput * self.of_seconds / self.of_iterations
         rate = work * count / self.seconds
-        others = work * (self.of_iterations - count) / (self.of_seconds - self.seconds)
+        rest = work * (self.of_iterations - count) / (self.of_seconds - self.seconds)
         which = (
             f"iteration {self.first}" if count == 1 else f"iterations {self.first} to {self.last}"
         )
         return (
             f"{which} ran at {amount(rate)} {unit}/s and took {self.share_of_time:.0%} of the "
-            f"time, the others ran at {amount(others)} {unit}/s"
+            f"time, the others ran at {amount(rest)} {unit}/s"
         )
 
 

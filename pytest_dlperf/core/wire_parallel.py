@@ -28,21 +28,21 @@ class Parallel(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Parallel:
         """Return the degrees of ``text``, words with hyphens between; raise ``ValueError``."""
-        found: dict[str, int] = {}
+        degrees: dict[str, int] = {}
         data = ""
         for index, word in enumerate(text.split("-") if text else ()):
             match = _DEGREE.fullmatch(word)
             if word in DATA and index == 0:
                 data = word
-            elif match is not None and match[1] not in found and int(match[2]) > 1:
-                found[match[1]] = int(match[2])
+            elif match is not None and match[1] not in degrees and int(match[2]) > 1:
+                degrees[match[1]] = int(match[2])
             else:
                 raise ValueError(
                     f"parallel {text!r}: {word!r} is not known there; give one of "
                     f"{', '.join(DATA)}, then {', '.join(f'{name}N' for name in SPLITS)}, each "
                     f"once and N above 1, as in {_EXAMPLE}"
                 )
-        return cls(data=data, **found)
+        return cls(data=data, **degrees)
 
     def __str__(self) -> str:
         """Return the one text of these degrees: ``fsdp2-tp2-pp2``, also for ``fsdp2-pp2-tp2``."""

@@ -46,12 +46,12 @@ class StepBatches:
         if self._amounts:
             step.work(sum(self._amounts[1:], self._amounts[0]))
         else:
-            known = [rows for rows in self._rows if rows is not None]
+            counted = [rows for rows in self._rows if rows is not None]
             # More batches than a step has were read for one that did not end
-            is_known = len(known) == len(self._rows) and 0 < len(known) <= self._whole_batches
+            is_known = len(counted) == len(self._rows) and 0 < len(counted) <= self._whole_batches
             step.rows(
                 StepRows(
-                    rows=sum(known) if is_known else None,
+                    rows=sum(counted) if is_known else None,
                     whole_rows=self._counted.whole * self._whole_batches,
                     batches=len(self._rows),
                     whole_batches=self._whole_batches,

@@ -55,8 +55,8 @@ def _seconds(outcome: Outcome) -> list[float]:
         or not all(0 < rate < float("inf") for rate in rates)
     ):
         return []
-    found = [_iteration_seconds(outcome.case, run) for run in measurement.runs]
-    return [seconds for seconds in found if seconds is not None] if None not in found else []
+    of_runs = [_iteration_seconds(outcome.case, run) for run in measurement.runs]
+    return [seconds for seconds in of_runs if seconds is not None] if None not in of_runs else []
 
 
 def _iteration_seconds(case: Case, run: RunSummary) -> float | None:

@@ -52,11 +52,11 @@ def differences(outcome: Outcome, usual: dict[str, Any], compared: str) -> list[
     """Return a footnote for every condition in which ``outcome`` is not as usual."""
     notes = []
     for name, words in _SHARED.items():
-        mine = _value(outcome, name)
+        condition = _value(outcome, name)
         expected = compared == name or compared in _FOLLOWS.get(name, ())
-        if mine != usual[name] and not expected:
+        if condition != usual[name] and not expected:
             notes.append(
-                f"{words}: {_text(name, mine)} here, {_text(name, usual[name])} in the other "
+                f"{words}: {_text(name, condition)} here, {_text(name, usual[name])} in the other "
                 "cells of this table"
             )
     return notes

@@ -78,8 +78,8 @@ def table_key(case_id: CaseId, field: str) -> TableKey:
 def key_of(case: Case, field: str) -> TableKey:
     """Return the key of the table of ``case``, whose columns may be one of its own axes."""
     case_id = CaseId.of(case)
-    others = "-".join(word for word in case.words if word != _own_word(case, field))
-    return table_key(replace(case_id, axes=others), field)
+    axes = "-".join(word for word in case.words if word != _own_word(case, field))
+    return table_key(replace(case_id, axes=axes), field)
 
 
 def _own_word(case: Case, field: str) -> str:
@@ -119,8 +119,8 @@ class TableMaker:
         if parent is not None and measured and counts(outcome):
             self._rows.add((parent.layout, batch_size))
             key = parent.layout, batch_size, column
-            known = self._parents.get(key)
-            if known is None or known.time < outcome.time:
+            former = self._parents.get(key)
+            if former is None or former.time < outcome.time:
                 self._parents[key] = outcome
 
     def add_published(self, case_id: CaseId, baseline: Baseline) -> None:
@@ -188,8 +188,8 @@ class Footnotes:
     def mark(self, text: str, notes: Iterable[str]) -> Mark:
         """Return ``text`` with the numbers of ``notes``, new ones where they are new."""
         numbers = self._numbers
-        found = [numbers.setdefault(note, len(numbers) + 1) for note in notes]
-        return Mark(text=text, notes=tuple(dict.fromkeys(found)))
+        note_numbers = [numbers.setdefault(note, len(numbers) + 1) for note in notes]
+        return Mark(text=text, notes=tuple(dict.fromkeys(note_numbers)))
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -365,8 +365,8 @@ def _training_time(cell: Cell) -> _Figure:
 
 
 def _published_training_time(cell: Cell) -> _Figure:
-    known = _published_times(cell)
-    return _joined([figures.exact(p.time_to_train_s or 0) for p in known], known)
+    times = _published_times(cell)
+    return _joined([figures.exact(p.time_to_train_s or 0) for p in times], times)
 
 
 def _published_times(cell: Cell) -> list[Published]:

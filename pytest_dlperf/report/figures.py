@@ -63,12 +63,12 @@ def metrics(measurement: Measurement) -> dict[str, str]:
     """Return the median of each metric that all runs have, with its unit, by name."""
     runs = measurement.runs
     names = sorted(set.intersection(*(set(run.metrics) for run in runs))) if runs else []
-    found = {}
+    by_name = {}
     for name in names:
         value = statistics.median(run.metrics[name].value for run in runs)
         unit = runs[0].metrics[name].unit
-        found[name] = memory(value) if unit == "bytes" else f"{amount(value)} {unit}".rstrip()
-    return found
+        by_name[name] = memory(value) if unit == "bytes" else f"{amount(value)} {unit}".rstrip()
+    return by_name
 
 
 def arithmetic(measurement: Measurement) -> str:

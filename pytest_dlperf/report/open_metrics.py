@@ -24,9 +24,9 @@ def render(outcomes: Sequence[Outcome]) -> str:
         lines += [f"# UNIT {name} {unit}"] if unit else []
         lines += [f"# HELP {name} {help_}"]
         lines += [
-            f"{name}{{{_labels(outcome)}}} {_number(found)}"
-            for outcome, found in measured
-            if found is not None
+            f"{name}{{{_labels(outcome)}}} {_number(figure)}"
+            for outcome, figure in measured
+            if figure is not None
         ]
     return "\n".join([*lines, "# EOF"]) + "\n"
 

@@ -37,7 +37,7 @@ def without_commands(text: str) -> str:
 
     ``::error::`` becomes ``: :error::``, and ``##[error]`` becomes ``## [error]``.
     """
-    return _COMMAND.sub(lambda found: "## " if found[0] == "##" else f"{found[0]} ", text)
+    return _COMMAND.sub(lambda match: "## " if match[0] == "##" else f"{match[0]} ", text)
 
 
 def shown(text: str) -> str:

@@ -101,10 +101,10 @@ def _row(outcome: Outcome) -> str:
 def _sentences(outcomes: Sequence[Outcome], room: int) -> str:
     sentences = []
     for (verdict, reason), cases in outcomes_by_sentence(outcomes).items():
-        more = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
+        unnamed = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
         ids = ", ".join(inline(outcome.case.id) for outcome in cases[:_NAMED])
         first, *rest = reason.splitlines() or [""]
-        text = f"**{ids}{more}: {verdict}.** {inline(first)}\n"
+        text = f"**{ids}{unnamed}: {verdict}.** {inline(first)}\n"
         text = f"{text}\n{block(chr(10).join(rest))}\n" if rest else text
         sentences.append(text + "".join(_parts(outcome) for outcome in cases[:_NAMED]))
     return _within([], sentences, "sentences", room)
@@ -112,10 +112,10 @@ def _sentences(outcomes: Sequence[Outcome], room: int) -> str:
 
 def _parts(outcome: Outcome) -> str:
     """Return the parts of a step that changed most, as a table; empty without a profile."""
-    found = outcome.explanation
-    if found is None or found.before_ms is None:
+    explanation = outcome.explanation
+    if explanation is None or explanation.before_ms is None:
         return ""
-    rows = [part_row(change) for change in found.parts[:_PARTS]]
+    rows = [part_row(change) for change in explanation.parts[:_PARTS]]
     lines = [row(headings("part")), row(["---", *["--:"] * 4])]
     lines += [row(inline(cell) for cell in cells) for cells in rows]
     return "\n" + "\n".join(lines) + "\n"
@@ -138,8 +138,8 @@ def _within(head: Sequence[str], parts: Sequence[str], what: str, room: int) -> 
             break
         kept.append(part)
     text = "\n".join([*head, *kept]) + "\n"
-    more = len(parts) - len(kept)
-    return text + (cut.format(more) if more else "") + "\n"
+    cut_count = len(parts) - len(kept)
+    return text + (cut.format(cut_count) if cut_count else "") + "\n"
 
 
 def _size(text: str) -> int:

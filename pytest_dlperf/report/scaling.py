@@ -32,16 +32,16 @@ class ScalingFigures(NamedTuple):
 def scaling_figures(outcome: Outcome) -> ScalingFigures | None:
     """Return the figures of a case of several ranks; None where nothing was sampled."""
     measurement, device = outcome.measurement, outcome.case.layout.device
-    found = stored_scaling(measurement.runs, device) if measurement is not None else None
-    if measurement is None or found is None:
+    stored = stored_scaling(measurement.runs, device) if measurement is not None else None
+    if measurement is None or stored is None:
         return None
-    shares = found.collectives_shares
+    shares = stored.collectives_shares
     return ScalingFigures(
-        collectives=f"{figures.percent(statistics.median(shares), sign=False)} ({found.method})"
+        collectives=f"{figures.percent(statistics.median(shares), sign=False)} ({stored.method})"
         if shares
         else figures.ABSENT,
         slowest_rank=_slowest_rank(outcome),
-        all_reduce=_rates(found.all_reduce_gb_per_s),
+        all_reduce=_rates(stored.all_reduce_gb_per_s),
     )
 
 
@@ -49,19 +49,19 @@ def terminal_lines(outcomes: Sequence[Outcome]) -> list[str]:
     """Return a line for each case of several ranks."""
     measured = [(outcome, scaling_figures(outcome)) for outcome in outcomes]
     return [
-        f"scaling: {outcome.case.id}: collectives {found.collectives} of a step; slowest "
-        f"{found.slowest_rank}; all-reduce {found.all_reduce}"
-        for outcome, found in measured
-        if found is not None
+        f"scaling: {outcome.case.id}: collectives {scaling.collectives} of a step; slowest "
+        f"{scaling.slowest_rank}; all-reduce {scaling.all_reduce}"
+        for outcome, scaling in measured
+        if scaling is not None
     ]
 
 
 def scaling_grid(outcomes: Sequence[Outcome]) -> Grid | None:
     """Return the table of the cases of several ranks; None without such a case."""
     rows = tuple(
-        (Mark(text=outcome.case.id), *(Mark(text=text) for text in found))
+        (Mark(text=outcome.case.id), *(Mark(text=text) for text in scaling))
         for outcome in outcomes
-        if (found := scaling_figures(outcome)) is not None
+        if (scaling := scaling_figures(outcome)) is not None
     )
     if not rows:
         return None
@@ -99,14 +99,14 @@ def rank_skews(outcome: Outcome) -> RankSkews | None:
 
 def _slowest_rank(outcome: Outcome) -> str:
     assert outcome.measurement is not None
-    found = rank_skews(outcome)
-    if found is None:
+    rank_skew = rank_skews(outcome)
+    if rank_skew is None:
         return figures.ABSENT
-    slowest = max(found.above, key=found.above.__getitem__)
+    slowest = max(rank_skew.above, key=rank_skew.above.__getitem__)
     ranks = outcome.measurement.runs[-1].ranks
     node = next((rank.node for rank in ranks if rank.rank == slowest), "")
-    of = ", CPU time" if found.basis == CPU_SECONDS else ""
-    above = figures.percent(found.above[slowest])
+    of = ", CPU time" if rank_skew.basis == CPU_SECONDS else ""
+    above = figures.percent(rank_skew.above[slowest])
     return f"rank {slowest}{f' on {node}' if node else ''}: {above}{of}"
 
 

@@ -139,14 +139,18 @@ def lines(all_: Sequence[Asked], share: float) -> list[str]:
 
     ``share`` is that by which steps were made longer.
     """
-    found: list[str] = []
+    of_cases: list[str] = []
     for asked in all_:
-        found += [f"{one_line(asked.stored.case.id)}: {asked.answer.value}"]
-        found += [f"  {line}" for line in _lines_of_case(asked, share)]
+        of_cases += [f"{one_line(asked.stored.case.id)}: {asked.answer.value}"]
+        of_cases += [f"  {line}" for line in _lines_of_case(asked, share)]
     counts = Counter(asked.answer for asked in all_)
     parts = [f"{counts[answer]} {answer.value}" for answer in Answer if counts[answer]]
     question = f"does the gate see steps that take {_percent(share)} longer"
-    return [*found, "", f"{question}, in {figures.counted(len(all_), 'case')}: {', '.join(parts)}"]
+    return [
+        *of_cases,
+        "",
+        f"{question}, in {figures.counted(len(all_), 'case')}: {', '.join(parts)}",
+    ]
 
 
 def pages(all_: Iterable[Asked]) -> list[Path]:

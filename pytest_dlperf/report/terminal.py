@@ -208,10 +208,10 @@ def metrics_line(outcome: Outcome) -> str:
         return ""
     words = []
     for name, value in figures.metrics(outcome.measurement).items():
-        found = outcome.judgement.metrics.get(name)
+        comparison = outcome.judgement.metrics.get(name)
         change = ""
-        if found is not None and found.verdict is not None:
-            change = f" ({figures.percent(found.change)}, {found.verdict})"
+        if comparison is not None and comparison.verdict is not None:
+            change = f" ({figures.percent(comparison.change)}, {comparison.verdict})"
         words.append(f"{words_of(name)} {value}{change}")
     return ", ".join(words)
 
@@ -269,9 +269,9 @@ def _shown(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def _left_out(outcomes: Sequence[Outcome], shown: Sequence[Outcome]) -> str:
     passed = sum(standing(outcome) is Standing.PASSED for outcome in outcomes)
-    others = len(outcomes) - len(shown) - passed
+    further = len(outcomes) - len(shown) - passed
     parts = [f"{passed} passed"] if passed else []
-    parts += [f"{others} others"] if others else []
+    parts += [f"{further} others"] if further else []
     return f"(not listed: {', '.join(parts)}; -v lists all)"
 
 

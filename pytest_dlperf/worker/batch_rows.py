@@ -54,10 +54,10 @@ class RowsOfIteration:
 
     def end(self) -> None:
         """End an iteration; raise ``WorkerFailure`` where it counts rows that were not trained."""
-        short, said = self._short, self.said
-        self.says_each |= said
+        short, is_said = self._short, self.said
+        self.says_each |= is_said
         self.forget()
-        if short and not said:
+        if short and not is_said:
             raise WorkerFailure(
                 "batch-mismatch",
                 f"{short}; the rate would count rows that were not trained. Leave smaller batches "

@@ -94,11 +94,11 @@ def counted(before: Mapping[str, Count], after: Mapping[str, Count]) -> dict[str
     A counter that had to share the CPU's is extrapolated to the whole time, as perf-stat(1) does;
     one that never had its turn is left out.
     """
-    found = {}
+    counts = {}
     for name, end in after.items():
         begin = before[name]
         running_ns = end.running_ns - begin.running_ns
         if running_ns > 0:
             share = (end.enabled_ns - begin.enabled_ns) / running_ns
-            found[name] = (end.value - begin.value) * share
-    return found
+            counts[name] = (end.value - begin.value) * share
+    return counts

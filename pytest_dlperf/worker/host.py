@@ -81,8 +81,8 @@ def together(parts: Sequence[WindowRecord]) -> WindowRecord:
 
 
 def _sum(values_s: Sequence[float | None]) -> float | None:
-    known = [value for value in values_s if value is not None]
-    return sum(known) if len(known) == len(values_s) else None
+    seconds = [value for value in values_s if value is not None]
+    return sum(seconds) if len(seconds) == len(values_s) else None
 
 
 def _difference(before_s: float | None, after_s: float | None) -> float | None:
@@ -150,28 +150,28 @@ def own_tree_cpu_s() -> float:
 
 
 def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
         for thread in threads:
             for child in (thread / "children").read_text(encoding="ascii").split():
-                found += [int(child), *_descendants(int(child))]
+                pids += [int(child), *_descendants(int(child))]
     except OSError:
-        return found  # not Linux, or the process ended while we looked
-    return found
+        return pids  # not Linux, or the process ended while we looked
+    return pids
 
 
 def _ancestors(pid: int) -> list[int]:
     """Return ``pid`` and what it descends from, as long as their environment names this run."""
-    found: list[int] = []
+    pids: list[int] = []
     run = os.fsencode(f"DLPERF_RUN={os.environ.get('DLPERF_RUN', '')}")
     try:
         while run in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-            found.append(pid)
+            pids.append(pid)
             pid = int(_stat(pid)[1])
     except OSError:
-        return found  # not Linux, or another user's process: a system's own launcher
-    return found
+        return pids  # not Linux, or another user's process: a system's own launcher
+    return pids
 
 
 def _process_cpu_s(pid: int) -> float:
@@ -204,8 +204,8 @@ def watch_reads() -> None:
 
 
 def _trees() -> list[str]:
-    known = os.environ.get(TREES_VARIABLE, "").split(os.pathsep)
-    return [str(Path(tree).resolve()) for tree in known if tree]
+    trees = os.environ.get(TREES_VARIABLE, "").split(os.pathsep)
+    return [str(Path(tree).resolve()) for tree in trees if tree]
 
 
 def imported() -> ImportsRecord | None:

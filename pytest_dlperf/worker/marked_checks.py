@@ -73,7 +73,7 @@ class MarkedChecks:
         """Return a digest of the parameters as they are now, and what was not looked at."""
         from pytest_dlperf.worker.frameworks.torch import watch
 
-        found = ChecksumRecord(value=watch.checksum(self._parameters))
+        checksum = ChecksumRecord(value=watch.checksum(self._parameters))
         if self.unwatched:
-            found["unwatched"] = self.unwatched
-        return found
+            checksum["unwatched"] = self.unwatched
+        return checksum

@@ -183,9 +183,9 @@ def device_of(framework: str) -> Device:
     for name in order:
         module = sys.modules.get(name)
         finder = finders.get(name)
-        found = finder(module) if finder is not None and module is not None else None
-        if found is not None:
-            return found
+        device = finder(module) if finder is not None and module is not None else None
+        if device is not None:
+            return device
     return _Cpu()
 
 
@@ -224,12 +224,12 @@ def framework_record(of_case: str, device: Device) -> FrameworkRecord:
         module = sys.modules.get(name)
         if module is not None:
             version = getattr(module, "__version__", None)
-            found = FrameworkRecord(framework=name, framework_version=version, device_id=None)
+            record = FrameworkRecord(framework=name, framework_version=version, device_id=None)
             if not isinstance(device, _Cpu):
-                found["timing"] = device.timing
+                record["timing"] = device.timing
                 if name == "torch" and module.cuda.is_initialized():
-                    found.update(_cuda_record(module))
-            return found
+                    record.update(_cuda_record(module))
+            return record
     return FrameworkRecord(framework="program", framework_version=None, device_id=None)
 
 

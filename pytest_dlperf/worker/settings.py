@@ -61,7 +61,7 @@ def packages(path: Iterable[str]) -> dict[str, str]:
     From the names of the folders beside the packages (PyPA's "Recording installed projects"):
     to read the metadata of hundreds takes a second. The first on ``path`` is imported.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for folder in path:
         try:
             names = sorted(os.listdir(folder or "."))
@@ -70,8 +70,8 @@ def packages(path: Iterable[str]) -> dict[str, str]:
         for match in map(_INSTALLED.fullmatch, names):
             if match is not None:
                 name = re.sub(r"[-_.]+", "-", match["name"]).lower()
-                found.setdefault(name, match["version"])
-    return dict(sorted(found.items()))
+                versions.setdefault(name, match["version"])
+    return dict(sorted(versions.items()))
 
 
 #: Flag -> its module, and the path in it of its value, or of a function that returns that.

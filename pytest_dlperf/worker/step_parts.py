@@ -263,13 +263,13 @@ def launches_of(
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
     """Return disjoint intervals, in order, that cover the same moments."""
-    found: list[Interval] = []
+    disjoint: list[Interval] = []
     for begin, end in sorted(intervals):
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if disjoint and begin <= disjoint[-1][1]:
+            disjoint[-1] = (disjoint[-1][0], max(disjoint[-1][1], end))
         elif end > begin:
-            found.append((begin, end))
-    return found
+            disjoint.append((begin, end))
+    return disjoint
 
 
 def subtract(whole: Sequence[Interval], taken: Sequence[Interval]) -> list[Interval]:

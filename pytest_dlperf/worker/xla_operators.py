@@ -156,9 +156,9 @@ def place_of(op_name: str) -> tuple[str, str]:
     is_backward, names = False, []
     for scope in scopes:
         name = scope
-        while found := _TRANSFORMED.fullmatch(name):
-            is_backward |= found[1] == "transpose"
-            name = "" if found[1] in {"jit", "pjit"} else found[2]
+        while match := _TRANSFORMED.fullmatch(name):
+            is_backward |= match[1] == "transpose"
+            name = "" if match[1] in {"jit", "pjit"} else match[2]
         if name and name not in _STRUCTURE:
             names.append(name.replace("/", "."))
     path = ".".join(names)
@@ -167,11 +167,11 @@ def place_of(op_name: str) -> tuple[str, str]:
 
 def _split(op_name: str) -> list[str]:
     """Return the parts between slashes that are in no brackets."""
-    found, depth = [""], 0
+    parts, depth = [""], 0
     for letter in op_name:
         depth += (letter == "(") - (letter == ")")
         if letter == "/" and depth == 0:
-            found.append("")
+            parts.append("")
         else:
-            found[-1] += letter
-    return found
+            parts[-1] += letter
+    return parts

@@ -63,13 +63,13 @@ class XSpace:
         for plane in self._planes():
             for line in plane.lines:
                 number += 1
-                found = plane.events(line)
-                if found.events:
-                    yield found._replace(number=number)
+                shown = plane.events(line)
+                if shown.events:
+                    yield shown._replace(number=number)
 
     def programs(self) -> dict[str, Program]:
         """Return the programs that XLA compiled, by name and number: ``jit_step(3)``."""
-        found: dict[str, Program] = {}
+        by_name: dict[str, Program] = {}
         for plane in self._planes():
             if plane.name == _PROGRAMS:
                 for metadata in plane.metadata.values():
@@ -77,8 +77,8 @@ class XSpace:
                     for stat in message.get(_METADATA_STATS, ()):
                         name, value = plane.stat(stat)
                         if name == _PROGRAM and isinstance(value, bytes):
-                            found[_text(message, _METADATA_NAME)] = _program(value)
-        return found
+                            by_name[_text(message, _METADATA_NAME)] = _program(value)
+        return by_name
 
     def begin_s(self) -> float | None:
         """Return when the recording began, in seconds since 1970; None if it is not said.
@@ -153,15 +153,15 @@ class _Plane:
     def stat(self, data: bytes) -> tuple[str, Any]:
         """Return the name and the value of a fact."""
         name, value = "", None
-        for number, found in _fields(data):
+        for number, content in _fields(data):
             if number == _STAT_METADATA:
-                name = self._stats.get(found, "")
+                name = self._stats.get(content, "")
             elif number == _STAT_TEXT:
-                value = found.decode(errors="replace")
+                value = content.decode(errors="replace")
             elif number == _STAT_REFERENCE:
-                value = self._stats.get(found, "")
+                value = self._stats.get(content, "")
             else:
-                value = found
+                value = content
         return name, value
 
 
@@ -170,25 +170,25 @@ _LISTENERS: Final = "ThreadpoolListener::"
 
 
 def _program(data: bytes) -> dict[str, Instruction]:
-    found = {}
+    instructions = {}
     for module in _message(data).get(_HLO_MODULE, ()):
         for computation in _message(module).get(_MODULE_COMPUTATIONS, ()):
             for instruction in _message(computation).get(_COMPUTATION_INSTRUCTIONS, ()):
                 message = _message(instruction)
                 metadata = message.get(_INSTRUCTION_METADATA, [b""])[0]
-                found[_text(message, _INSTRUCTION_NAME)] = Instruction(
+                instructions[_text(message, _INSTRUCTION_NAME)] = Instruction(
                     opcode=_text(message, _INSTRUCTION_OPCODE),
                     op_name=_text(_message(metadata), _OP_NAME),
                 )
-    return found
+    return instructions
 
 
 def _message(data: bytes) -> dict[int, list[Any]]:
     """Return the values of a message by the numbers of their fields."""
-    found: dict[int, list[Any]] = {}
+    fields: dict[int, list[Any]] = {}
     for number, value in _fields(data):
-        found.setdefault(number, []).append(value)
-    return found
+        fields.setdefault(number, []).append(value)
+    return fields
 
 
 def _text(message: Mapping[int, list[Any]], number: int) -> str:

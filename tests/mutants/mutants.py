@@ -110,8 +110,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "secrets in the names of a profile are not masked",
-        "    found: ProfileRecord = masked_values(record, secrets_of(os.environ))",
-        "    found: ProfileRecord = masked_values(record, ())",
+        "    public_record: ProfileRecord = masked_values(record, secrets_of(os.environ))",
+        "    public_record: ProfileRecord = masked_values(record, ())",
         "tests/unit/worker/test_profile_masks.py",
     ),
     # judge

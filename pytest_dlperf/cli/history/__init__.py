@@ -47,10 +47,10 @@ class _Action(Command):
     """Ends the step of a bisection by a code that stops it: git takes 2 for a bad commit."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        found, unknown = super().parse_known_args(args, namespace)
+        arguments, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return found, unknown
+        return arguments, unknown
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

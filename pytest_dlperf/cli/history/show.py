@@ -221,8 +221,8 @@ def _list(arguments: argparse.Namespace) -> int:
 
     address = address_in(arguments)
     with reading(address) as connection:
-        found = HistoryFound(history=address.shown, cases=stored_cases(connection))
-    return _print_found(arguments, found, render_cases(found))
+        history = HistoryFound(history=address.shown, cases=stored_cases(connection))
+    return _print_found(arguments, history, render_cases(history))
 
 
 def _series(arguments: argparse.Namespace) -> int:
@@ -230,11 +230,11 @@ def _series(arguments: argparse.Namespace) -> int:
 
     last = whole_number(arguments.last, "--last", least=0)
     is_marked = changes_can_be_found()
-    found = found_in(arguments, with_changes=is_marked)
-    text = render_series(found, last=last)
+    history = found_in(arguments, with_changes=is_marked)
+    text = render_series(history, last=last)
     if not is_marked:
         text += f"\n{NOT_MARKED}"
-    return _print_found(arguments, found, text)
+    return _print_found(arguments, history, text)
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -242,15 +242,15 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.store.history.database import reading
 
     last = whole_number(arguments.last, "--last", least=0)
-    found = found_in(arguments, with_changes=False)
+    history = found_in(arguments, with_changes=False)
     with reading(address_in(arguments)) as connection:
         explained = tuple(
             _explained(series, outcome)
-            for series in found.series
+            for series in history.series
             for outcome in _newest_explained(connection, series, last)
         )
-    found = HistoryFound(history=found.history, explained=explained)
-    return _print_found(arguments, found, render_explained(found, arguments.case))
+    history = HistoryFound(history=history.history, explained=explained)
+    return _print_found(arguments, history, render_explained(history, arguments.case))
 
 
 def _newest_explained(connection: sa.Connection, series: Series, last: int) -> list[Outcome]:
@@ -272,8 +272,8 @@ def _newest_explained(connection: sa.Connection, series: Series, last: int) -> l
 
 
 def _explained(series: Series, outcome: Outcome) -> Explained:
-    found = outcome.explanation
-    assert found is not None
+    explanation = outcome.explanation
+    assert explanation is not None
     return Explained(
         case_id=series.case_id,
         machine_class=series.machine_class,
@@ -282,18 +282,18 @@ def _explained(series: Series, outcome: Outcome) -> Explained:
         time=outcome.time,
         commit=outcome.commit,
         verdict=str(outcome.judgement.verdict),
-        sentence=found.sentence,
-        before_ms=found.before_ms,
-        after_ms=found.after_ms,
-        parts=found.parts,
+        sentence=explanation.sentence,
+        before_ms=explanation.before_ms,
+        after_ms=explanation.after_ms,
+        parts=explanation.parts,
     )
 
 
 def _changes(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.report.history_text import render_changes
 
-    found = replace(found_in(arguments, with_changes=True), series=())
-    return _print_found(arguments, found, render_changes(found))
+    history = replace(found_in(arguments, with_changes=True), series=())
+    return _print_found(arguments, history, render_changes(history))
 
 
 def _bisect(arguments: argparse.Namespace) -> int:

@@ -54,11 +54,11 @@ def _site(arguments: argparse.Namespace) -> int:
 
     folder: Path = arguments.folder
     is_marked = changes_can_be_found()
-    found = found_in(arguments, with_changes=is_marked)
-    site = _read(arguments, found, note="" if is_marked else NOT_MARKED)
+    history = found_in(arguments, with_changes=is_marked)
+    site = _read(arguments, history, note="" if is_marked else NOT_MARKED)
     size_bytes = write_site(folder, pages(site))
     say(
-        f"{counted(len(found.series), 'series')} of {counted(len(site.sessions), 'session')}: "
+        f"{counted(len(history.series), 'series')} of {counted(len(site.sessions), 'session')}: "
         f"{folder / 'index.html'}, {size_bytes / 1e6:.1f} MB in all"
     )
     return 0
@@ -87,11 +87,11 @@ def _last_words(connection: sa.Connection, series: Iterable[Series]) -> Iterator
     for history_series in series:
         last = history_series.points[-1].number
         (outcome,) = whole_outcomes(connection, [last])
-        known = outcome.case.known
+        declared = outcome.case.known
         slowdown = (
             ""
-            if known is None
-            else (f"known: {known.issue}, {percent(known.change)} until {known.until}")
+            if declared is None
+            else (f"known: {declared.issue}, {percent(declared.change)} until {declared.until}")
         )
         yield LastWord(number=last, reason=outcome.judgement.reason, known_slowdown=slowdown)
 

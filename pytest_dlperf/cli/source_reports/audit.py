@@ -55,7 +55,7 @@ def _audit(arguments: argparse.Namespace) -> int:
 
 
 def _to_json(finding: Finding) -> dict[str, Any]:
-    best, other = finding.best, finding.other_rule
+    best, other_rule = finding.best, finding.other_rule
     return {
         "table": finding.cell.table,
         "row": finding.cell.row,
@@ -68,8 +68,8 @@ def _to_json(finding: Finding) -> dict[str, Any]:
         "found": best.value if best else None,
         "difference": finding.difference,
         "other": None
-        if other is None
-        else {"rule": other.rule, "logs": other.logs, "found": other.value},
+        if other_rule is None
+        else {"rule": other_rule.rule, "logs": other_rule.logs, "found": other_rule.value},
     }
 
 
@@ -202,8 +202,10 @@ def _assignments(
     devices = [cell.devices for cell in cells]
     if None not in devices and len(set(devices)) == len(devices):
         for training in dict.fromkeys(group.training for group in groups):
-            mine = [group for group in groups if group.training == training]
-            yield [next(iter(_candidates(cell, mine, groups, rule)), None) for cell in cells]
+            of_training = [group for group in groups if group.training == training]
+            yield [
+                next(iter(_candidates(cell, of_training, groups, rule)), None) for cell in cells
+            ]
         return
     yield _one_each(cells, groups, rule)
 

@@ -69,19 +69,19 @@ def environment_changes(outcome: Outcome) -> Changes | None:
 
 def changes_section(outcome: Outcome) -> Html:
     """Return the table of what changed, or that nothing did; nothing where none can tell."""
-    found = environment_changes(outcome)
-    if found is None:
+    environment = environment_changes(outcome)
+    if environment is None:
         return Html("")
     heading = "<h3>What changed</h3>"
-    if not found.changes:
-        unchanged = f"No recorded software and no part of the machine changed {found.since}."
+    if not environment.changes:
+        unchanged = f"No recorded software and no part of the machine changed {environment.since}."
         return joined([heading, paragraph(unchanged, kind="quiet")])
     rows = [
         TableRow(cells=(cell(change.name), _value(change.before), _value(change.now)))
-        for change in found.changes
+        for change in environment.changes
     ]
     columns = [Column(heading="what"), Column(heading="before"), Column(heading="now")]
-    return joined([heading, table(f"Differences {found.since}", columns, rows)])
+    return joined([heading, table(f"Differences {environment.since}", columns, rows)])
 
 
 def _value(value: str | None) -> TableCell:
@@ -296,8 +296,8 @@ def _run(label: str, run: RunSummary) -> TableRow:
 
 def _commit(outcome: Outcome) -> str:
     if outcome.checkout_problem:
-        known = f"{outcome.commit}, and changes are" if outcome.commit else "it is"
-        return f"{known} not known: {outcome.checkout_problem}"
+        state = f"{outcome.commit}, and changes are" if outcome.commit else "it is"
+        return f"{state} not known: {outcome.checkout_problem}"
     return outcome.commit + (", with changes" if outcome.dirty else "")
 
 

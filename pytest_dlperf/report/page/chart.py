@@ -79,5 +79,5 @@ class Chart:
 
 def places(labels: Sequence[str], title: str) -> Axis:
     """Return an axis with one place for each of ``labels``: 0, 1, 2 ..."""
-    ticks = tuple(Tick(at, label) for at, label in enumerate(labels))
+    ticks = tuple(Tick(place, label) for place, label in enumerate(labels))
     return Axis(title=title, low=-0.5, high=len(labels) - 0.5, ticks=ticks)

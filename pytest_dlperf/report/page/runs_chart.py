@@ -64,8 +64,8 @@ def _pairs(outcome: Outcome) -> list[_Group]:
     assert outcome.measurement is not None
     assert outcome.against is not None
     assert outcome.against.measurement is not None
-    theirs = outcome.against.measurement.throughputs
-    pairs = zip(theirs, outcome.measurement.throughputs, strict=False)
+    before_rates = outcome.against.measurement.throughputs
+    pairs = zip(before_rates, outcome.measurement.throughputs, strict=False)
     groups = []
     for index, (before, now) in enumerate(pairs, 1):
         groups.append(

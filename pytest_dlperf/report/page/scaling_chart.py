@@ -37,7 +37,7 @@ def scaling_charts(outcomes: Iterable[Outcome]) -> dict[str, Drawn]:
     for outcome in outcomes:
         if counts(outcome):
             by_curve.setdefault(curve_name(outcome), []).append(outcome)
-    curves = {name: _points(found) for name, found in by_curve.items()}
+    curves = {name: _points(of_curve) for name, of_curve in by_curve.items()}
     return {
         name: _drawn(by_curve[name][0], points)
         for name, points in curves.items()

@@ -212,8 +212,10 @@ def _span(times: Sequence[str]) -> str:
 
 
 def _several(values: Iterator[str]) -> str:
-    found = list(dict.fromkeys(values))
-    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    distinct = list(dict.fromkeys(values))
+    return ", ".join(distinct[:3]) + (
+        f" and {len(distinct) - 3} more" if len(distinct) > 3 else ""
+    )
 
 
 def _left_out(count: int) -> Iterator[Html]:

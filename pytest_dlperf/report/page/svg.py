@@ -179,9 +179,9 @@ def _apart(
     """Yield the ticks whose labels overlap none that came before them."""
     free = -math.inf
     for tick in ticks:
-        at, half = place(tick), size(tick) / 2
-        if tick.label and at - half >= free:
-            free = at + half
+        middle, half = place(tick), size(tick) / 2
+        if tick.label and middle - half >= free:
+            free = middle + half
             yield tick
 
 
@@ -196,12 +196,12 @@ def _line(plot: _Plot, layer: Layer) -> str:
     """Return a line, cut off at the edge of the plot rather than bent along it."""
     # Each point from the one before, in whole pixels where they are dense: a third as long
     unit = 1.0 if len(layer.marks) > _DENSE else 0.1
-    at = [(round(plot.across(m.x) / unit), round(plot.down(m.y) / unit)) for m in layer.marks]
+    pixels = [(round(plot.across(m.x) / unit), round(plot.down(m.y) / unit)) for m in layer.marks]
     steps = " ".join(
         f"{_step_of((x - x0) * unit)}{'' if y < y0 else ' '}{_step_of((y - y0) * unit)}"
-        for (x0, y0), (x, y) in itertools.pairwise(at)
+        for (x0, y0), (x, y) in itertools.pairwise(pixels)
     )
-    path = f"M{_n(at[0][0] * unit)} {_n(at[0][1] * unit)}{f'l{steps}' if steps else ''}"
+    path = f"M{_n(pixels[0][0] * unit)} {_n(pixels[0][1] * unit)}{f'l{steps}' if steps else ''}"
     left, top = _n(plot.left), _n(plot.top)
     width, height = _n(plot.right - plot.left), _n(plot.bottom - plot.top)
     return (
@@ -272,18 +272,18 @@ _SHAPES: Final[dict[Shape, Callable[[_Plot, Mark], str]]] = {
 
 def _legend(chart: Chart) -> tuple[list[str], int]:
     """Return the legend and how many lines it has."""
-    found, x, line = [], 0.0, 0
+    entries, x, line = [], 0.0, 0
     for style, name in chart.legend:
         length = 2 * _LINE + _length(name)
         if x and x + length > chart.width:
             x, line = 0.0, line + 1
         y = line * _LINE
-        found.append(
+        entries.append(
             f'<g class="bar {text(style)}"><rect x="{_n(x)}" y="{y + 2}" width="10" height="10"/>'
             f'</g><text class="labels" x="{_n(x + 14)}" y="{y + 11}">{text(name)}</text>'
         )
         x += length
-    return found, line + 1 if found else 0
+    return entries, line + 1 if entries else 0
 
 
 def _length(label: str) -> float:

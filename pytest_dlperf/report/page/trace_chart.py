@@ -49,7 +49,9 @@ def thinned(run: RunSummary) -> Trace:
     steps, waits = run.step_seconds, run.data_wait_seconds
     each = -(-len(steps) // POINTS_MAX)
     starts = range(0, len(steps), each)
-    slowest = [max(range(at, min(at + each, len(steps))), key=steps.__getitem__) for at in starts]
+    slowest = [
+        max(range(start, min(start + each, len(steps))), key=steps.__getitem__) for start in starts
+    ]
     return Trace(
         steps_ms=[milliseconds(steps[index]) for index in slowest],
         waits_ms=[milliseconds(waits[index]) for index in slowest] if waits else [],

@@ -67,11 +67,11 @@ def badge_of(outcome: Outcome) -> Html:
 
 def counts(outcomes: Sequence[Outcome]) -> dict[Verdict, int]:
     """Return how many cases have each verdict, the most important first, without zeros."""
-    found = sorted(outcomes, key=importance)
+    ordered = sorted(outcomes, key=importance)
     return {
         verdict: len(list(group))
         for verdict, group in itertools.groupby(
-            sorted(found, key=lambda o: (importance(o)[0], o.judgement.verdict.value)),
+            sorted(ordered, key=lambda o: (importance(o)[0], o.judgement.verdict.value)),
             key=lambda o: o.judgement.verdict,
         )
     }
@@ -98,9 +98,9 @@ _NAMED_MAX: Final = 12
 
 def counted(outcomes: Sequence[Outcome]) -> Html:
     """Return how many cases have which verdict, and how many were not judged."""
-    found = counts(outcomes)
-    items = [f"<li>{badge(verdict)} <b>{count}</b></li>" for verdict, count in found.items()]
-    not_judged = sum(count for verdict, count in found.items() if verdict in NOT_JUDGED)
+    by_verdict = counts(outcomes)
+    items = [f"<li>{badge(verdict)} <b>{count}</b></li>" for verdict, count in by_verdict.items()]
+    not_judged = sum(count for verdict, count in by_verdict.items() if verdict in NOT_JUDGED)
     total = f"{len(outcomes)} {'case' if len(outcomes) == 1 else 'cases'}"
     sums = f"{total}, {not_judged} NOT JUDGED" if not_judged else total
     return joined([f'<p class="total">{sums}</p>', '<ul class="counts">', *items, "</ul>"])

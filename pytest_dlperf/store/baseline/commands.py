@@ -133,12 +133,12 @@ def show(store: BaselineStore, pattern: str) -> dict[str, Any]:
 
     Raises ``UsageError`` if none does.
     """
-    found = [e for e in store.all() if fnmatchcase(e.baseline.case_id, pattern)]
-    if not found:
+    stored = [e for e in store.all() if fnmatchcase(e.baseline.case_id, pattern)]
+    if not stored:
         raise UsageError(
             f"{store.root}: no baseline of {pattern!r}; dlperf baselines list shows what is stored"
         )
-    entries = [{"path": str(e.path), **encode(e.baseline)} for e in found]
+    entries = [{"path": str(e.path), **encode(e.baseline)} for e in stored]
     return {"format": _JSON_FORMAT, "baselines": entries}
 
 

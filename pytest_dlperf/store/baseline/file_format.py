@@ -66,14 +66,14 @@ def stored_twice(baseline: Baseline) -> Iterator[str]:
 
 
 def _names(baseline: Baseline, key: Key) -> Iterator[str]:
-    for field, found, in_path in (
+    for field, name, in_path in (
         ("case_id", baseline.case_id, key.case_id),
         ("suite", baseline.suite, key.suite),
         ("machine_class", baseline.machine_class, key.machine_class),
         ("source.kind", baseline.source.kind, key.kind),
     ):
-        if found != in_path:
-            yield f"{field}: {found!r}, but the path of the file says {in_path!r}"
+        if name != in_path:
+            yield f"{field}: {name!r}, but the path of the file says {in_path!r}"
     # tsm.tiny-torch-fp32-bs2-1n2c is of the suite tsm
     if baseline.case_id.partition("-")[0].partition(".")[0] != baseline.suite:
         yield f"case_id: {baseline.case_id!r} does not belong to the suite {baseline.suite!r}"
@@ -204,7 +204,7 @@ def to_bytes(baseline: Baseline) -> bytes:
 def json_text(values: dict[str, Any]) -> str:
     """Return ``values`` as a baseline file has them, without the last line break."""
     text = json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)
-    return _NUMBER_LIST.sub(lambda found: f"[{_BREAK.sub(', ', found[1])}]", text)
+    return _NUMBER_LIST.sub(lambda match: f"[{_BREAK.sub(', ', match[1])}]", text)
 
 
 def from_bytes(content: bytes, key: Key) -> Baseline:
@@ -216,9 +216,9 @@ def from_bytes(content: bytes, key: Key) -> Baseline:
     values = parse(content)
     if not isinstance(values, dict):
         raise DecodeError("the whole file: not a JSON object")
-    found = values.pop("format", None)
-    if type(found) is not int or found != FILE_FORMAT:
-        raise OtherFormatError(f"format: {found!r}, and this version reads {FILE_FORMAT}")
+    file_format = values.pop("format", None)
+    if type(file_format) is not int or file_format != FILE_FORMAT:
+        raise OtherFormatError(f"format: {file_format!r}, and this version reads {FILE_FORMAT}")
     baseline = decode(Baseline, values)
     if problem := find_nonsense(baseline, key):
         raise DecodeError(problem)

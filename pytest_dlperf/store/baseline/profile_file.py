@@ -74,8 +74,8 @@ def _profiles(values: Any) -> list[ProfileRecord]:
         raise ValueError(
             f"format {values['format']!r}, and this version compares those of {FORMAT} alone"
         )
-    found: list[ProfileRecord] = values["profiles"]
-    for record in found:
+    profiles: list[ProfileRecord] = values["profiles"]
+    for record in profiles:
         for window in record["windows"]:
             if not window["steps"] or not all(
                 isinstance(seconds, int | float) for seconds in window["parts"].values()
@@ -84,4 +84,4 @@ def _profiles(values: Any) -> list[ProfileRecord]:
         for row in record["operators"]:
             if not isinstance(row["seconds"] + row["calls"], int | float):
                 raise ValueError("operators: calls and seconds must be numbers")
-    return found
+    return profiles

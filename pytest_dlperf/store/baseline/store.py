@@ -60,14 +60,14 @@ class BaselineStore:
 
     def all(self) -> Iterator[StoredBaseline]:
         """Yield every stored baseline, measured and published, sorted by path."""
-        found, broken = self.readable()
-        yield from found
+        entries, broken = self.readable()
+        yield from entries
         if broken:
             raise broken[0]
 
     def readable(self) -> tuple[list[StoredBaseline], list[BaselineError]]:
         """Return what ``all`` yields, and the errors of the files that cannot be read."""
-        found: list[StoredBaseline] = []
+        entries: list[StoredBaseline] = []
         broken: list[BaselineError] = []
         for machine_class in _folders(self.root):
             for suite in _folders(machine_class):
@@ -78,8 +78,8 @@ class BaselineStore:
                         broken.append(error)
                         continue
                     if baseline is not None:  # removed since the folder was read
-                        found.append(StoredBaseline(path=path, baseline=baseline))
-        return found, broken
+                        entries.append(StoredBaseline(path=path, baseline=baseline))
+        return entries, broken
 
     def _read_once(self, path: Path) -> Baseline | None:
         """Return what a file holds; read again only after it was replaced.
@@ -88,10 +88,10 @@ class BaselineStore:
         process has written from the one before; what this one writes is forgotten.
         """
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError:
             return _read(path, Key.of_path(path))  # which says what is wrong
-        stamps = (found.st_ino, found.st_mtime_ns, found.st_size)
+        stamps = (status.st_ino, status.st_mtime_ns, status.st_size)
         if path not in self._known or self._known[path][0] != stamps:
             self._known[path] = stamps, _read(path, Key.of_path(path))
         return self._known[path][1]
@@ -164,8 +164,8 @@ def _published(root: Path, case_id: str, suite: str) -> tuple[Baseline, ...]:
         for folder in _folders(root)
         if is_name(folder.name)
     )
-    found = (_read(key.path(root), key) for key in keys)
-    return tuple(baseline for baseline in found if baseline is not None)
+    baselines = (_read(key.path(root), key) for key in keys)
+    return tuple(baseline for baseline in baselines if baseline is not None)
 
 
 def _read(path: Path, key: Key) -> Baseline | None:

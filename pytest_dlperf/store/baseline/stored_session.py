@@ -49,8 +49,8 @@ def session_of(outcome: Outcome, *, reason: str) -> Session:
 def _estimates(runs: Sequence[RunSummary]) -> dict[str, tuple[float, ...]]:
     """Return the runs by each rule that is known, and can be a rate, for all of them."""
     names = sorted(set.intersection(*(set(run.estimates) for run in runs)))
-    found = {name: rounded(run.estimates[name] for run in runs) for name in names}
-    return {n: rates for n, rates in found.items() if all(0 < r < math.inf for r in rates)}
+    by_rule = {name: rounded(run.estimates[name] for run in runs) for name in names}
+    return {n: rates for n, rates in by_rule.items() if all(0 < r < math.inf for r in rates)}
 
 
 def _metrics(runs: Sequence[RunSummary]) -> dict[str, StoredFigures]:
@@ -74,7 +74,7 @@ def _canary_by_node(runs: Sequence[RunSummary]) -> dict[str, dict[str, float]]:
 def _medians(canaries: Sequence[Mapping[str, float]]) -> dict[str, float]:
     names = sorted({name for canary in canaries for name in canary})
     values = {name: [canary[name] for canary in canaries if name in canary] for name in names}
-    medians = {name: rounded([statistics.median(found)])[0] for name, found in values.items()}
+    medians = {name: rounded([statistics.median(rates)])[0] for name, rates in values.items()}
     return {name: m for name, m in medians.items() if math.isfinite(m) and m > 0}
 
 

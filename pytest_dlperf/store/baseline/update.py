@@ -79,10 +79,10 @@ def conditions_changed(
     """
     if baseline is None or baseline.conditions is None:
         return None
-    found = measurement.conditions.differences(baseline.conditions)
-    if not found:
+    differing = measurement.conditions.differences(baseline.conditions)
+    if not differing:
         return None
-    return f"{case_id}: the stored conditions are others ({', '.join(found)}); {_GIVE_REASON}"
+    return f"{case_id}: the stored conditions are others ({', '.join(differing)}); {_GIVE_REASON}"
 
 
 def _never(outcome: Outcome, protocol_window: tuple[int, int]) -> str:

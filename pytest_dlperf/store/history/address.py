@@ -93,8 +93,8 @@ def _shown(url: URL) -> str:
 
 
 def _secret_values(url: URL) -> list[str]:
-    found: list[str] = []
+    secrets: list[str] = []
     for key, value in url.query.items():
         if key.endswith(_SECRET):
-            found += [value] if isinstance(value, str) else value
-    return found
+            secrets += [value] if isinstance(value, str) else value
+    return secrets

@@ -88,9 +88,9 @@ def _count(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None
 
 
 def _number_of_session(connection: sa.Connection, name: str) -> int:
-    known = _numbers(connection, SESSIONS, "name", [name])
-    if name in known:
-        return known[name]
+    numbers = _numbers(connection, SESSIONS, "name", [name])
+    if name in numbers:
+        return numbers[name]
     number = _next(connection, SESSIONS.c.id)
     connection.execute(SESSIONS.insert().values(id=number, name=name))
     return number
@@ -113,11 +113,11 @@ def _numbers_of(
 def _numbers(
     connection: sa.Connection, table: sa.Table, column: str, values: Sequence[str]
 ) -> dict[str, int]:
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for some in batches(values):
         query = sa.select(table.c[column], table.c.id).where(table.c[column].in_(some))
-        found |= {row[0]: row[1] for row in connection.execute(query)}
-    return found
+        numbers |= {row[0]: row[1] for row in connection.execute(query)}
+    return numbers
 
 
 def _next(connection: sa.Connection, column: sa.Column[int]) -> int:

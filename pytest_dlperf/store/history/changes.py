@@ -99,8 +99,12 @@ def changes_of(series: Series, *, share_min: float = SHARE_MIN) -> tuple[Change,
     splits = change_points(values, share_min=share_min)
     borders = [0, *(split.index for split in splits), len(points)]
     return tuple(
-        _change(series, points[start:stop], values[start:stop], replace(split, index=at - start))
-        for split, start, at, stop in zip(splits, borders, borders[1:], borders[2:], strict=False)
+        _change(
+            series, points[start:stop], values[start:stop], replace(split, index=index - start)
+        )
+        for split, start, index, stop in zip(
+            splits, borders, borders[1:], borders[2:], strict=False
+        )
     )
 
 
@@ -159,9 +163,9 @@ def _canary_changes(
 
 
 def _canary(outcomes: Sequence[Outcome]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+    rates: dict[str, list[float]] = {}
     for outcome in outcomes:
         for run in outcome.measurement.runs if outcome.measurement else ():
             for name, rate in run.canary.items():
-                found.setdefault(name, []).append(rate)
-    return found
+                rates.setdefault(name, []).append(rate)
+    return rates

@@ -80,15 +80,15 @@ def run_times_of_others(
     times: Mapping[str, float], case: Case, machine_class: str, *, in_pair: bool = False
 ) -> list[tuple[CaseId, float]]:
     """Return the seconds of runs of other cases on the same hardware, of as many iterations."""
-    found = []
+    run_times = []
     for name, seconds in times.items():
         hardware, _, rest = name.partition(" ")
         case_id, _, iterations = rest.partition(" ")
         if hardware != machine_class or iterations != _iterations(case, in_pair=in_pair):
             continue
         with contextlib.suppress(UsageError):  # a key that somebody else wrote
-            found.append((CaseId.parse(case_id), seconds))
-    return found
+            run_times.append((CaseId.parse(case_id), seconds))
+    return run_times
 
 
 def note_run_time(

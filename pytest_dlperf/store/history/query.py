@@ -80,11 +80,11 @@ def series_of(
 def whole_outcomes(connection: sa.Connection, numbers: Sequence[int]) -> tuple[Outcome, ...]:
     """Return whole outcomes by their numbers, in that order; few, as each is unpacked."""
     query = sa.select(WHOLE.c.outcome_id, WHOLE.c.json).where(WHOLE.c.outcome_id.in_(numbers))
-    found = {row[0]: row[1] for row in connection.execute(query)}
-    missing = [number for number in numbers if number not in found]
+    texts = {row[0]: row[1] for row in connection.execute(query)}
+    missing = [number for number in numbers if number not in texts]
     if missing:
         raise HistoryError(f"outcome {missing[0]} is not in this history")
-    return tuple(outcome_of(found[n], where=f"outcome {n} of the history") for n in numbers)
+    return tuple(outcome_of(texts[n], where=f"outcome {n} of the history") for n in numbers)
 
 
 def stored_software(connection: sa.Connection, case_id: str, point: Point) -> dict[str, str]:
@@ -111,14 +111,14 @@ def stored_sessions(connection: sa.Connection) -> tuple[StoredSession, ...]:
         .join(OUTCOMES, OUTCOMES.c.session_id == SESSIONS.c.id)
         .order_by(OUTCOMES.c.time, OUTCOMES.c.id)
     )
-    found: defaultdict[str, list[tuple[int, str, str]]] = defaultdict(list)
+    by_session: defaultdict[str, list[tuple[int, str, str]]] = defaultdict(list)
     for name, *row in connection.execute(query):
-        found[name].append((row[0], row[1], row[2]))
+        by_session[name].append((row[0], row[1], row[2]))
     return tuple(
         StoredSession(
             name=name, time=rows[0][1], commit=rows[-1][2], outcomes=tuple(row[0] for row in rows)
         )
-        for name, rows in found.items()
+        for name, rows in by_session.items()
     )
 
 
@@ -192,11 +192,11 @@ def _left_out(inject: float, arm: str, *, disturbed: bool, modified: bool) -> st
 
 
 def _software(connection: sa.Connection, numbers: Sequence[int]) -> dict[int, dict[str, str]]:
-    found: dict[int, dict[str, str]] = {}
+    by_number: dict[int, dict[str, str]] = {}
     for some in batches(numbers):
         query = sa.select(SOFTWARE.c.id, SOFTWARE.c.versions).where(SOFTWARE.c.id.in_(some))
-        found |= {number: json.loads(text) for number, text in connection.execute(query)}
-    return found
+        by_number |= {number: json.loads(text) for number, text in connection.execute(query)}
+    return by_number
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:

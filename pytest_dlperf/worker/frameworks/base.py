@@ -349,12 +349,12 @@ def shapes_in(values: Sequence[Any], tensor: Any) -> list[list[int]]:
 
     A dimension without one size, as that of a jagged tensor, is -1.
     """
-    found: list[list[int]] = []
+    shapes: list[list[int]] = []
     for value in values:
         if isinstance(value, tensor):
-            found.append([size if isinstance(size, int) else -1 for size in value.shape])
+            shapes.append([size if isinstance(size, int) else -1 for size in value.shape])
         elif isinstance(value, dict):
-            found += shapes_in(list(value.values()), tensor)
+            shapes += shapes_in(list(value.values()), tensor)
         elif isinstance(value, list | tuple):
-            found += shapes_in(value, tensor)
-    return found
+            shapes += shapes_in(value, tensor)
+    return shapes

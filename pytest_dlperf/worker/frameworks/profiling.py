@@ -86,8 +86,8 @@ def profile(
     program, of its files and of its folders are in a profile: secrets in them are masked.
     """
     record = _profile(framework, step, profiler, folder, on_gpu=on_gpu)
-    found: ProfileRecord = masked_values(record, secrets_of(os.environ))
-    return found
+    public_record: ProfileRecord = masked_values(record, secrets_of(os.environ))
+    return public_record
 
 
 def _profile(

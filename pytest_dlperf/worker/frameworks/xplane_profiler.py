@@ -80,12 +80,12 @@ class XplaneProfiler:
 
 
 def _chrome_events(space: XSpace) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     planes: dict[str, int] = {}
     for line in space.lines():
         place = {"pid": planes.setdefault(line.plane, len(planes) + 1), "tid": line.number}
         for kind, name in (("process_name", line.plane), ("thread_name", line.name)):
-            found.append({"ph": "M", **place, "name": kind, "args": {"name": name}})
+            events.append({"ph": "M", **place, "name": kind, "args": {"name": name}})
         for event in line.events:
             length_us = event.end_us - event.begin_us
             times = {"ts": round(event.begin_us, 3), "dur": round(length_us, 3)}
@@ -94,8 +94,8 @@ def _chrome_events(space: XSpace) -> list[dict[str, Any]]:
                 for name, value in event.facts.items()
                 if not name.startswith("_") and not isinstance(value, bytes)
             }
-            found.append({"ph": "X", **place, **times, "name": event.name, "args": facts})
-    return found
+            events.append({"ph": "X", **place, **times, "name": event.name, "args": facts})
+    return events
 
 
 def annotated(space: XSpace) -> list[TraceEvent]:

@@ -131,8 +131,8 @@ class Reduction:
         return lambda: self._sum(message)
 
     def _each(self, value: float, numbers: int) -> Any:
-        mine = np.full((jax.local_device_count(), numbers), value, np.float32)
-        return jax.make_array_from_process_local_data(self._spread, mine)
+        local = np.full((jax.local_device_count(), numbers), value, np.float32)
+        return jax.make_array_from_process_local_data(self._spread, local)
 
 
 class Settled:

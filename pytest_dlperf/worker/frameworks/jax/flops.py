@@ -38,10 +38,10 @@ class Work:
 
     def tf32_seen(self) -> dict[str, list[bool]]:
         """Return whether products, and convolutions, let a GPU use TF32."""
-        seen: dict[str, list[bool]] = {}
+        by_part: dict[str, list[bool]] = {}
         for part, is_on in sorted(self.tf32):
-            seen.setdefault(part, []).append(is_on)
-        return seen
+            by_part.setdefault(part, []).append(is_on)
+        return by_part
 
 
 def work_of(jaxpr: Any) -> Work:

@@ -183,17 +183,17 @@ class Jax:
 
     def model(self) -> ModelRecord:
         """Return what was watched, and the number of declared parameters."""
-        found = ModelRecord(
+        record = ModelRecord(
             input_shapes=self._watch.shapes,
             flops_by_dtype=dict(self._watch.work.flops),
             parameter_count=sum(leaf.size for leaf in jax.tree.leaves(self._parameters())),
             held=watch.held(self._parameters()),
         )
         if self._watch.unwatched:
-            found["unwatched"] = self._watch.unwatched
+            record["unwatched"] = self._watch.unwatched
         if self._watch.work.uncounted:
-            found["uncounted"] = dict(self._watch.work.uncounted)
-        return found
+            record["uncounted"] = dict(self._watch.work.uncounted)
+        return record
 
     def arithmetic(self) -> ArithmeticRecord:
         """Return whether float32 products may use TF32 now, and the error of one product.

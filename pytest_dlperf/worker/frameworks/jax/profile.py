@@ -56,10 +56,10 @@ def _end() -> None:
 
 def events_of(space: XSpace) -> list[TraceEvent]:
     """Return the steps, the waits for data, what was compiled, and the operators."""
-    found = xla_events(space) + xplane_profiler.annotated(space)
+    events = xla_events(space) + xplane_profiler.annotated(space)
     began_s = space.begin_s()
     if began_s is not None:
-        found += [
+        events += [
             TraceEvent(
                 COMPILING,
                 (begin_s - began_s) * 1e6,
@@ -70,7 +70,7 @@ def events_of(space: XSpace) -> list[TraceEvent]:
             for begin_s, end_s in xla_compiles.spans()
             if begin_s >= began_s
         ]
-    return found
+    return events
 
 
 #: Seconds in which threads that are done end their events.

@@ -168,14 +168,14 @@ def held(parameters: Any) -> dict[str, int]:
 
     Those that it has whole are under the empty text.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for number, leaf in enumerate(jax.tree.leaves(parameters)):
         if leaf.is_fully_replicated:
-            found[""] += leaf.size
+            counts[""] += leaf.size
             continue
         for shard in leaf.addressable_shards:
-            found[f"{number} {shard.index}"] = shard.data.size
-    return dict(found)
+            counts[f"{number} {shard.index}"] = shard.data.size
+    return dict(counts)
 
 
 def checksum(parameters: Any) -> Checksum:
@@ -208,14 +208,14 @@ def checksum(parameters: Any) -> Checksum:
 
 def _parts(leaf: Any) -> list[tuple[str, bytes]]:
     """Return the different parts of an array that this process has, each with its place."""
-    found: dict[str, bytes] = {}
+    parts: dict[str, bytes] = {}
     for shard in leaf.addressable_shards:
         where, data = repr(shard.index), np.asarray(shard.data).tobytes()
-        if found.setdefault(where, data) != data:
+        if parts.setdefault(where, data) != data:
             raise WorkerFailure(
                 "replicas-differ",
                 "the replicated parameters differ between devices of one process after training; "
                 "gradients are not averaged over the ranks' devices, so these train different "
                 "models",
             )
-    return sorted(found.items())
+    return sorted(parts.items())

@@ -206,14 +206,14 @@ class Paddle:
         """Return what was watched, and the number of parameters that data parallelism trains."""
         layers = self.job.layers or self._shapes.layers
         trained = [p for layer in layers for p in layer.parameters() if not p.stop_gradient]
-        found = ModelRecord(
+        record = ModelRecord(
             input_shapes=self._shapes.shapes,
             flops_by_dtype=dict(self._flops.flops),
             parameter_count=sum(int(p.size) for p in trained),
         )
         if self._flops.uncounted:
-            found["uncounted"] = dict(self._flops.uncounted)
-        return found
+            record["uncounted"] = dict(self._flops.uncounted)
+        return record
 
     def arithmetic(self) -> ArithmeticRecord:
         """Return what NVIDIA's variable leaves to the libraries, and the error of one product.
@@ -280,10 +280,10 @@ class Paddle:
         """
         if not self._on_gpu:
             return {"bytes": on_cpu.peak_resident_set_bytes(), "kind": "resident-set"}
-        found = MemoryRecord(bytes=self._peak.largest_bytes(), kind="gpu-allocated")
+        record = MemoryRecord(bytes=self._peak.largest_bytes(), kind="gpu-allocated")
         if _RESETS_PEAKS:
-            found["reserved_bytes"] = paddle.device.cuda.max_memory_reserved()
-        return found
+            record["reserved_bytes"] = paddle.device.cuda.max_memory_reserved()
+        return record
 
     def waits_within(self, step: Callable[[], Any]) -> bool | None:
         """Return None: the framework does not say it."""

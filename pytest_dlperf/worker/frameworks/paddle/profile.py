@@ -74,11 +74,11 @@ class PaddleProfiler:
     def stop(self) -> list[TraceEvent]:
         """End the recording, and return its events."""
         self._profiler.stop()
-        found: list[TraceEvent] = []
+        events: list[TraceEvent] = []
         for thread, root in self._profiler.profiler_result.get_data().items():
             for node in root.children_node:
-                found += self._events(node, int(thread), "")
-        return found
+                events += self._events(node, int(thread), "")
+        return events
 
     def _events(self, node: Any, thread: int, outer: str) -> Iterator[TraceEvent]:
         """Return the events of ``node`` and below; ``outer`` is the part around it."""
@@ -149,8 +149,8 @@ def _us(node: Any) -> float:
 
 
 def _on_device(runtime: Any) -> Iterable[Any]:
-    found: Iterable[Any] = runtime.device_node
-    return found
+    kernels: Iterable[Any] = runtime.device_node
+    return kernels
 
 
 def _below(node: Any) -> list[Any]:

@@ -44,8 +44,8 @@ class FlopsByDtype:
             if original is not None:  # not every version has every operator
                 self._originals.append((owner, name, original))
                 setattr(owner, name, self._counting(name, original, per_element))
-        known = {name for _, name, _ in _OPERATORS}
-        for name in filter(_may_multiply, set(dir(_C_ops)) - known):
+        named = {name for _, name, _ in _OPERATORS}
+        for name in filter(_may_multiply, set(dir(_C_ops)) - named):
             original = getattr(_C_ops, name)
             self._originals.append((_C_ops, name, original))
             setattr(_C_ops, name, self._noting(name, original))

@@ -187,7 +187,7 @@ class Tensorflow:
     def model(self) -> ModelRecord:
         """Return what was watched, and the number of trainable parameters."""
         models = self.job.models or self._shapes.layers
-        found = ModelRecord(
+        record = ModelRecord(
             input_shapes=self._shapes.shapes,
             flops_by_dtype=dict(self._flops.flops),
             parameter_count=sum(
@@ -197,8 +197,8 @@ class Tensorflow:
             ),
         )
         if self._flops.uncounted:
-            found["uncounted"] = dict(self._flops.uncounted)
-        return found
+            record["uncounted"] = dict(self._flops.uncounted)
+        return record
 
     def arithmetic(self) -> ArithmeticRecord:
         """Return TensorFlow's one flag for TF32, and the error of one product."""

@@ -180,10 +180,10 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
 
     def tf32_seen(self) -> dict[str, list[bool]]:
         """Return what the flags for TF32 said at matrix products and convolutions in float32."""
-        seen: dict[str, list[bool]] = {}
+        by_part: dict[str, list[bool]] = {}
         for part, is_on in sorted(self._tf32):
-            seen.setdefault(part, []).append(is_on)
-        return seen
+            by_part.setdefault(part, []).append(is_on)
+        return by_part
 
     def _in_optimizer(self, by: int) -> None:
         self._optimizers += by

@@ -192,19 +192,19 @@ class Torch:
         """Return what was watched, and the number of parameters that data parallelism holds."""
         watched = self._watch
         modules = self.job.modules or watched.shapes.layers
-        found = ModelRecord(
+        record = ModelRecord(
             input_shapes=watched.shapes.shapes,
             flops_by_dtype=dict(watched.arithmetic.flops),
             parameter_count=sum(p.numel() for module in modules for p in module.parameters()),
             held=watch.held(modules, self.job.shards),
         )
         if watch.trains_all(modules):
-            found["forward_flops"] = dict(watched.arithmetic.forward)
+            record["forward_flops"] = dict(watched.arithmetic.forward)
         if watched.unwatched:
-            found["unwatched"] = watched.unwatched
+            record["unwatched"] = watched.unwatched
         if watched.arithmetic.uncounted:
-            found["uncounted"] = dict(watched.arithmetic.uncounted)
-        return found
+            record["uncounted"] = dict(watched.arithmetic.uncounted)
+        return record
 
     def arithmetic(self) -> ArithmeticRecord:
         """Return the flags for TF32, of CUDA also on a CPU, and the error of one product."""

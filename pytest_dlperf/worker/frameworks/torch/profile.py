@@ -168,7 +168,7 @@ def _place(frames: Iterable[str]) -> str:
 
     Without such a frame, as in the backward, the innermost module or node of autograd.
     """
-    operator = other = ""
+    operator = module = ""
     for frame in frames:
         path, bracket, rest = frame.partition(".py(")
         if bracket:
@@ -176,10 +176,10 @@ def _place(frames: Iterable[str]) -> str:
                 place = f"{'/'.join(path.split('/')[-2:])}.py({rest}"
                 return f"{place}: {operator}" if operator else place
         elif frame.startswith((MODULE, "autograd::engine", "Optimizer.")):
-            other = other or frame.removeprefix(MODULE)
+            module = module or frame.removeprefix(MODULE)
         elif "::" in frame and "<" not in frame:
             operator = frame  # the outermost one that the frame calls
-    return f"{other}: {operator}" if other and operator else other or operator or "unknown"
+    return f"{module}: {operator}" if module and operator else module or operator or "unknown"
 
 
 @contextlib.contextmanager

@@ -330,14 +330,14 @@ def held(modules: Iterable[torch.nn.Module], shards: _ByHand) -> dict[str, int]:
     Those that it has whole are under the empty text.
     """
     parts = {id(parameter): _part(number) for number, parameter in shards}
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for parameter in (p for module in modules for p in module.parameters()):
         place = parts.pop(id(parameter), None) or _place(parameter) or ""
-        found[place] += _local(parameter).numel()
+        counts[place] += _local(parameter).numel()
     for number, parameter in shards:
         if id(parameter) in parts:
-            found[_part(number)] += parameter.numel()
-    return dict(found)
+            counts[_part(number)] += parameter.numel()
+    return dict(counts)
 
 
 def trains_all(modules: Iterable[torch.nn.Module]) -> bool:
@@ -380,8 +380,8 @@ def _place(parameter: Any) -> str | None:
         return None
     coordinates = parameter.device_mesh.get_coordinate() or ()
     parts = [
-        (repr(placement), at)
-        for placement, at in zip(parameter.placements, coordinates, strict=False)
+        (repr(placement), coordinate)
+        for placement, coordinate in zip(parameter.placements, coordinates, strict=False)
         if not placement.is_replicate()
     ]
     return repr(parts) if parts else None
