@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import Final
 
-from pytest_dlperf.core.option_names import OF_PYTEST, of_command
+from pytest_dlperf.core.option_names import OF_PYTEST, command_options
 
 #: Options of pytest-dlperf, one or several in a row, each with a value or without. Those of its
 #: report files name a kind of file, which a command reads.
@@ -22,7 +22,7 @@ def in_words_of(arguments: argparse.Namespace, text: str) -> str:
     Else it says that they are pytest's: ``--dlperf-workdir`` becomes ``--workdir``, and
     ``--update-baselines`` becomes ``pytest --update-baselines``.
     """
-    options = of_command(arguments.own_options)
+    options = command_options(arguments.own_options)
 
     def replaced(match: re.Match[str]) -> str:
         names = [

@@ -22,7 +22,7 @@ from pytest_dlperf.core.case import PRECISIONS, SIZES, Case
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.core.option_names import of_command
+from pytest_dlperf.core.option_names import command_options
 from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.place import Place
 from pytest_dlperf.core.protocol import Protocol
@@ -119,7 +119,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     bench = bench_of(
         before,
         now,
-        policy=Policy(rule=rule, options=of_command(arguments.own_options)),
+        policy=Policy(rule=rule, options=command_options(arguments.own_options)),
         here=here,
         workdir=here / arguments.workdir,
         preparation=Preparation(setup=arguments.setup, links=tuple(arguments.link)),

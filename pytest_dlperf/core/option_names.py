@@ -26,6 +26,6 @@ class OptionNames:
 OF_PYTEST: Final = OptionNames("--dlperf-")
 
 
-def of_command(own: frozenset[str]) -> OptionNames:
+def command_options(own: frozenset[str]) -> OptionNames:
     """Return the options of a command of ``dlperf``; ``own`` are typed as ``--workdir``."""
     return OptionNames("--", own)

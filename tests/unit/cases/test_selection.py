@@ -14,7 +14,7 @@ from pytest_dlperf.cases.selection import (
     without_bf16,
 )
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.option_names import of_command
+from pytest_dlperf.core.option_names import command_options
 
 LAPTOP = Machine(gpus=0, gpu_problem="", cores=4)
 NODE = Machine(gpus=8, gpu_problem="", cores=48, gpus_per_node=8)
@@ -81,7 +81,7 @@ def test_hosts_are_advised_to_who_can_name_them():
     needs = "2n8g needs 2 nodes, and this session has this host only"
     advice = "; name the nodes with --dlperf-hosts=n1:8,n2:8"
     assert fits(layout_of(16, "gpu", NODE), here) == needs + advice
-    assert fits(layout_of(16, "gpu", NODE), here, of_command(frozenset({"--gpus"}))) == needs
+    assert fits(layout_of(16, "gpu", NODE), here, command_options(frozenset({"--gpus"}))) == needs
 
 
 def test_counts_replace_the_layout_axis():

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.option_names import OF_PYTEST, OptionNames, of_command
+from pytest_dlperf.core.option_names import OF_PYTEST, OptionNames, command_options
 from pytest_dlperf.flow import holding
 from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.measure import nvml
@@ -103,7 +103,7 @@ def test_only_the_gpus_of_the_layout_count(driver: Path, monkeypatch: pytest.Mon
             "--dlperf-busy-gpus=ignore",
         ),
         (
-            of_command(frozenset({"--gpus"})),
+            command_options(frozenset({"--gpus"})),
             "; end it, or name other GPUs with CUDA_VISIBLE_DEVICES",
         ),
     ],

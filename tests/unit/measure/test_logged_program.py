@@ -9,7 +9,7 @@ import pytest
 
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.log_pattern import pattern
-from pytest_dlperf.core.option_names import of_command
+from pytest_dlperf.core.option_names import command_options
 from pytest_dlperf.flow.log_unit import check_unit, known_unit, logged_batch
 from pytest_dlperf.flow.user_program import summarise_program
 from tests.helpers.record_files import case, write
@@ -160,7 +160,7 @@ def test_a_log_without_a_number_says_why_and_what_to_do(
 def test_a_command_names_its_own_option_in_place_of_the_marker(tmp_path: Path):
     run = write(tmp_path, [])
     program = case("1n1c", command=["python", "x.py"])
-    options = of_command(frozenset({"--log-format"}))
+    options = command_options(frozenset({"--log-format"}))
     with pytest.raises(CaseError) as caught:
         summarise_program(program, run, options)
     advice = "Name its format with --log-format, or mark the steps with pytest_dlperf.mark.step."
