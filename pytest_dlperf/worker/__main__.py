@@ -33,10 +33,10 @@ from pytest_dlperf.worker.loop import (
     check_loss,
     run_loop,
     write_canary,
-    write_scaling,
 )
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.run_ahead import write_wait_cost
+from pytest_dlperf.worker.scaling import write_scaling
 from pytest_dlperf.worker.settings import settings_record
 from pytest_dlperf.worker.turns import InTurns, Turns
 

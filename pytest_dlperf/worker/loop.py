@@ -1,4 +1,4 @@
-"""Times a rank's training: warm-up, measured window, canary, and samples for scaling."""
+"""Times a rank's training: warm-up, measured window, canary."""
 
 from __future__ import annotations
 
@@ -6,105 +6,18 @@ import contextlib
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
-from pytest_dlperf.core.wire_records import (
-    AllReduceRecord,
-    CanaryRecord,
-    CollectivesRecord,
-    LossRecord,
-    MomentRecord,
-    SpanRecord,
-)
+from pytest_dlperf.core.wire_records import CanaryRecord, MomentRecord
 from pytest_dlperf.worker import compiling, host
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.base import Framework
 from pytest_dlperf.worker.job import Job
 from pytest_dlperf.worker.records import ProgressCounter, RecordWriter
 from pytest_dlperf.worker.run_ahead import StepsAhead, steps_ahead
+from pytest_dlperf.worker.training_records import Steps, write_training
 from pytest_dlperf.worker.turns import Turns
-
-# Scaling is sampled after the window, and after the checksum: its steps spoil the parameters.
-
-#: Bytes of the messages by the kind of device, the smallest first. Links between GPUs reach
-#: their rate with the largest.
-SIZES: Final[Mapping[str, tuple[int, ...]]] = {
-    "cpu": (2**16, 2**20, 2**22, 2**24),
-    "gpu": (2**16, 2**20, 2**22, 2**24, 2**26, 2**28),
-}
-#: Messages after which the device is waited for once, at most: to wait for each would add 15 to
-#: 30 us of the host, of which a message of 64 KiB between GPUs takes less.
-_LAUNCHES: Final[Mapping[str, int]] = {"cpu": 1, "gpu": 20}
-#: Seconds that all sizes together may take; a size that would not fit is left out.
-_BUDGET_S: Final = 0.4
-_REPETITIONS: Final = 10
-
-
-def write_scaling(
-    framework: Framework,
-    step: Callable[[], Any],
-    records: RecordWriter,
-    folder: Path,
-    device: str,
-) -> None:
-    """Write the records ``collectives`` and ``all_reduce``; nothing for a single rank.
-
-    If the workload can do no further steps, the first of them has a ``problem``.
-    """
-    if framework.job.world_size == 1:
-        return
-    try:
-        found = framework.sample_collectives(step, folder)
-    except Exception as error:  # noqa: BLE001  # the workload's own: it was asked for no more steps
-        found = CollectivesRecord(problem=f"{type(error).__name__}: {error}")
-    framework.job.feed.take_wait()
-    records.write(collectives=found)
-    framework.synchronise()
-    framework.barrier()
-    bandwidths = all_reduce_gb_per_s(framework, SIZES[device], launches=_LAUNCHES[device])
-    rates = {str(size): rate for size, rate in bandwidths.items()}
-    records.write(all_reduce=AllReduceRecord(gb_per_s=rates, time=time.time()))
-
-
-def all_reduce_gb_per_s(
-    framework: Framework, sizes: Sequence[int], *, launches: int = 1
-) -> dict[int, float]:
-    """Return the rate of an all-reduce by bytes of its message: bytes over median seconds.
-
-    Of up to so many ``launches`` one after the other, after which the device is waited for.
-
-    NVIDIA's nccl-tests call this rate ``algbw``; their ``busbw`` is 2(n-1)/n of it for n ranks.
-
-    All ranks make the same choices, since they use means over the ranks: on a slow link the
-    large messages are left out.
-    """
-    found: dict[int, float] = {}
-    left_s, expected_s = _BUDGET_S, 0.0
-    for size in sizes:
-        # One that sets up, and one that counts
-        if found and 2 * expected_s > left_s:
-            break
-        reduce = framework.all_reduce_of(size)
-        first_s = framework.mean_over_ranks(_seconds(framework, reduce, 1))
-        # Small messages leave time for the large ones
-        share_s = (left_s - first_s) / 4
-        at_once = round(max(1, min(launches, share_s / first_s / 2)))
-        count = round(max(1, min(_REPETITIONS, share_s / first_s / at_once)))
-        times_s = [_seconds(framework, reduce, at_once) for _ in range(count)]
-        found[size] = size / statistics.median(times_s) / 1e9
-        left_s -= first_s + framework.mean_over_ranks(sum(times_s) * at_once)
-        expected_s = framework.mean_over_ranks(statistics.median(times_s)) * 4
-    return found
-
-
-def _seconds(framework: Framework, reduce: Callable[[], None], launches: int) -> float:
-    begin_s = time.perf_counter()
-    for _ in range(launches):
-        reduce()
-    framework.synchronise()
-    return (time.perf_counter() - begin_s) / launches
 
 
 class RunProtocol(NamedTuple):
@@ -211,24 +124,22 @@ def run_loop(
         framework.synchronise()
         parts.append(host.window(before, host.sample(), inject=protocol.inject))
     measured = timer.read()
-    _write_spans(records, [*warm, *measured], done)
     window_record = host.together(parts)
     window_record["time"] = time.time()
     laps_s = [seconds for seconds, _ in measured]
     ahead = steps_ahead(laps_s, begun, ended)
     window_record["steps_ahead"] = ahead.a_little
     window_record["host_losses"] = any(isinstance(loss, float) for loss in done.losses)
-    records.write(window=window_record)
     turns.write(records)
-    records.write(
-        compile=compiling.compile_record(compiled, compiling.sample(), compiling.graphs())
+    losses = write_training(
+        records,
+        Steps([*warm, *measured], done.waits_s, done.works),
+        window_record,
+        compiled,
+        framework.job.book,
+        map(framework.loss_value, done.losses),
     )
-    reported = framework.job.book.record()
-    if reported["values"]:
-        records.write(metrics=reported)
-    values = [framework.loss_value(loss) for loss in done.losses]
-    records.write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in values]))
-    return Trained(values, laps_s, ahead)
+    return Trained(losses, laps_s, ahead)
 
 
 def _warm_up(
@@ -319,21 +230,6 @@ def write_canary(
 def _typical_s(warm: list[tuple[float, float]]) -> float:
     """Return the median step of the warm-up, without its first two where it has more."""
     return statistics.median([seconds for seconds, _ in warm[2:] or warm] or [0.0])
-
-
-def _write_spans(records: RecordWriter, laps: list[tuple[float, float]], done: _Done) -> None:
-    timed = enumerate(zip(laps, done.waits_s, done.works, strict=True))
-    records.write_spans(
-        SpanRecord(
-            first_step=index,
-            last_step=index,
-            seconds=seconds,
-            work=work,
-            cpu_seconds=cpu_seconds,
-            data_wait_seconds=wait_s,
-        )
-        for index, ((seconds, cpu_seconds), wait_s, work) in timed
-    )
 
 
 def check_loss(values: list[float], rule: str, *, falls_within: int | None) -> None:

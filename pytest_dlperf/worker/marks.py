@@ -18,9 +18,7 @@ from pytest_dlperf.core.wire_records import (
     DataRecord,
     FailureRecord,
     LibrariesRecord,
-    LossRecord,
     MomentRecord,
-    SpanRecord,
 )
 from pytest_dlperf.worker import compiling, failure, host
 from pytest_dlperf.worker.batch_rows import StepRows
@@ -39,6 +37,7 @@ from pytest_dlperf.worker.records import (
     write_conflict,
 )
 from pytest_dlperf.worker.settings import settings_record
+from pytest_dlperf.worker.training_records import Steps, write_training
 
 #: Libraries that train, or that hold the numbers of a training: every program that trains in its
 #: own process imports one of them.
@@ -362,33 +361,18 @@ class Marks:
         # A replica's work, of which this process drives some and others have parts
         share = settings.devices_per_process / settings.split
         works = [checked_work(work) * share for work in self._works]
-        timed = enumerate(zip(self._times, self._waits_s, works, strict=True))
-        self._records.write_spans(
-            SpanRecord(
-                first_step=index,
-                last_step=index,
-                seconds=seconds,
-                work=work,
-                cpu_seconds=cpu_seconds,
-                data_wait_seconds=wait_s,
-            )
-            for index, ((seconds, cpu_seconds), wait_s, work) in timed
-        )
         window = host.window(before, after, inject=0.0)
         if self._left_out:
             window["left_out"] = self._left_out
             window["left_out_cpu_seconds"] = self._left_out_cpu_s
-        write(window=window)
-        write(
-            compile=compiling.compile_record(
-                self._compiled, compiling.sample(), compiling.graphs()
-            )
+        write_training(
+            self._records,
+            Steps(self._times, self._waits_s, works),
+            window,
+            self._compiled,
+            self._book,
+            map(float, self._losses),
         )
-        reported = self._book.record()
-        if reported["values"]:
-            write(metrics=reported)
-        losses = [float(loss) for loss in self._losses]
-        write(loss=LossRecord(values=[v if math.isfinite(v) else str(v) for v in losses]))
         write(framework=framework_record(self._settings.framework, device))
         write(libraries=LibrariesRecord(imported=[n for n in _LIBRARIES if n in sys.modules]))
         write(memory=device.peak_memory())
@@ -398,8 +382,8 @@ class Marks:
                 write(data=DataRecord(kind="synthetic"))
         if self._records.rank == 0:
             write(settings=settings_record())
-        if (found := imported()) is not None:
-            write(imports=found)
+        if (imports := imported()) is not None:
+            write(imports=imports)
         self._write_host_canary("after")
         write(end=MomentRecord(time=time.time()))
         self.close()

@@ -19,7 +19,6 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 NOT_YET: Final = (
     "benchmarks/nights.py",
     "benchmarks/verdict_rules",
-    "pytest_dlperf/core/errors.py",
     "pytest_dlperf/core/metric",
     "pytest_dlperf/core/run.py",
     "pytest_dlperf/core/verdict.py",
@@ -28,8 +27,6 @@ NOT_YET: Final = (
     "pytest_dlperf/launch",
     "pytest_dlperf/measure",
     "pytest_dlperf/session",
-    "pytest_dlperf/worker/loop.py",
-    "pytest_dlperf/worker/marks.py",
 )
 #: Names that stand for a noun.
 PRONOUNS: Final = frozenset(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.worker import loop
+from pytest_dlperf.worker import scaling
 from pytest_dlperf.worker.frameworks import collectives
 from pytest_dlperf.worker.frameworks.collectives import DirectCalls
 
@@ -76,13 +76,13 @@ class Framework:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(loop.time, "perf_counter", lambda: made.now_s)
+    monkeypatch.setattr(scaling.time, "perf_counter", lambda: made.now_s)
     return made
 
 
 def test_a_fast_link_is_measured_at_all_sizes(clock: Clock) -> None:
     framework = Framework(clock, bytes_per_s=1e9)
-    rates = loop.all_reduce_gb_per_s(framework, loop.SIZES["cpu"])
+    rates = scaling.all_reduce_gb_per_s(framework, scaling.SIZES["cpu"])
     assert list(rates) == [2**16, 2**20, 2**22, 2**24]
     assert rates[2**24] == pytest.approx(1.0, rel=0.01)
     assert rates[2**16] < rates[2**24], "latency weighs more in a small message"
@@ -92,7 +92,7 @@ def test_a_fast_link_is_measured_at_all_sizes(clock: Clock) -> None:
 def test_links_between_gpus_are_measured_with_larger_messages(clock: Clock) -> None:
     """B10: of 16 MiB a latency of 60 us is half of the time, of 256 MiB 6 %."""
     framework = Framework(clock, bytes_per_s=300e9, latency_s=6e-5)
-    rates = loop.all_reduce_gb_per_s(framework, loop.SIZES["gpu"])
+    rates = scaling.all_reduce_gb_per_s(framework, scaling.SIZES["gpu"])
     assert list(rates) == [2**16, 2**20, 2**22, 2**24, 2**26, 2**28]
     assert rates[2**24] < 0.5 * 300 < 0.9 * 300 < rates[2**28]
     assert clock.now_s < 0.5
@@ -102,8 +102,8 @@ def test_many_small_messages_are_waited_for_once(clock: Clock) -> None:
     """B10: 64 KiB between GPUs take less than the host needs to wait for them."""
     framework = Framework(clock, bytes_per_s=300e9, latency_s=1e-5)
     framework.wait_s = 2e-5
-    each = loop.all_reduce_gb_per_s(framework, [2**16])[2**16]
-    many = loop.all_reduce_gb_per_s(framework, [2**16], launches=20)[2**16]
+    each = scaling.all_reduce_gb_per_s(framework, [2**16])[2**16]
+    many = scaling.all_reduce_gb_per_s(framework, [2**16], launches=20)[2**16]
     assert each == pytest.approx(2**16 / 1e9 / (3e-5 + 2**16 / 300e9))
     assert many == pytest.approx(2**16 / 1e9 / (1.1e-5 + 2**16 / 300e9))
 
@@ -114,14 +114,14 @@ def test_many_messages_stay_within_the_time(
     clock: Clock, bytes_per_s: float, launches: int
 ) -> None:
     framework = Framework(clock, bytes_per_s)
-    loop.all_reduce_gb_per_s(framework, loop.SIZES["gpu"], launches=launches)
+    scaling.all_reduce_gb_per_s(framework, scaling.SIZES["gpu"], launches=launches)
     assert clock.now_s < 0.5
 
 
 @pytest.mark.parametrize("bytes_per_s", [1e5, 1e6, 12.5e6, 1e9, 1e11])
 def test_a_slow_link_leaves_out_what_takes_too_long(clock: Clock, bytes_per_s: float) -> None:
     framework = Framework(clock, bytes_per_s)
-    rates = loop.all_reduce_gb_per_s(framework, loop.SIZES["cpu"])
+    rates = scaling.all_reduce_gb_per_s(framework, scaling.SIZES["cpu"])
     smallest_s = 2**16 / bytes_per_s
     assert 2**16 in rates, "the smallest is measured however slow the link is"
     assert clock.now_s < max(0.5, 3 * smallest_s)
@@ -239,7 +239,7 @@ def test_a_workload_without_further_steps_is_reported_and_ends_nothing(
 
     framework.sample_collectives = sample_collectives
     records: Any = Records()
-    loop.write_scaling(framework, step, records, tmp_path, "cpu")
+    scaling.write_scaling(framework, step, records, tmp_path, "cpu")
     assert records.written["collectives"] == {"problem": "ValueError: tried to step 151 times"}
     assert set(records.written["all_reduce"]["gb_per_s"]) == {"65536", "1048576", "4194304",
                                                               "16777216"}  # fmt: skip
@@ -249,7 +249,7 @@ def test_a_single_rank_has_no_collectives(clock: Clock, tmp_path: Path) -> None:
     framework: Any = Framework(clock)
     framework.job = SimpleNamespace(world_size=1)
     records: Any = Records()
-    loop.write_scaling(framework, lambda: None, records, tmp_path, "cpu")
+    scaling.write_scaling(framework, lambda: None, records, tmp_path, "cpu")
     assert records.written == {}
 
 
