@@ -31,7 +31,7 @@ from pytest_dlperf.core.writable import message_of
 from pytest_dlperf.launch.base import Target, behind, join_timeout_s
 from pytest_dlperf.launch.launcher_in_command import check_launcher_in_command
 from pytest_dlperf.launch.launchers import launcher_name, launcher_of
-from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE
+from pytest_dlperf.launch.process.left_over import RUN_VARIABLE
 from pytest_dlperf.launch.remote.over_hosts import RemoteHosts, over_hosts
 from pytest_dlperf.launch.remote.sent_to_hosts import environment_files, tuning
 

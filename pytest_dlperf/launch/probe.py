@@ -18,7 +18,7 @@ from pytest_dlperf.core.wire_records import ProbeAnswer
 from pytest_dlperf.core.writable import line_begin
 from pytest_dlperf.launch.base import behind
 from pytest_dlperf.launch.process.execute import execute
-from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE
+from pytest_dlperf.launch.process.left_over import RUN_VARIABLE
 from pytest_dlperf.launch.remote.sent_to_hosts import copy_package
 
 _LAST_LINES: Final = 12

@@ -33,7 +33,7 @@ def run_command(
     Raises ``CaseError`` that begins with ``failed`` and ends with the last lines of the log.
     """
     # Here: every ``dlperf`` command loads this module, and few of them start anything.
-    from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE
+    from pytest_dlperf.launch.process.left_over import RUN_VARIABLE
 
     shutil.rmtree(logs, ignore_errors=True)  # of an attempt that failed
     run = execute(

@@ -18,17 +18,12 @@ from typing import Final, NamedTuple
 
 from pytest_dlperf.core.run import EndReason, LaunchPlan, Run, RunEnd
 from pytest_dlperf.launch.process import supervisor as supervisor_program
+from pytest_dlperf.launch.process.left_over import RUN_VARIABLE, end_left_over
 from pytest_dlperf.launch.process.orphans import Adoption
 from pytest_dlperf.launch.process.referee import Referee, TurnsPlan
 from pytest_dlperf.launch.process.run_logs import absorb_logs
 from pytest_dlperf.launch.process.stopped import SILENT_S, Pulse, end_tree
-from pytest_dlperf.launch.process.supervisor import (
-    GRACE_S,
-    RUN_VARIABLE,
-    UNKILLABLE_S,
-    Report,
-    end_left_over,
-)
+from pytest_dlperf.launch.process.supervisor import GRACE_S, UNKILLABLE_S, Report
 from pytest_dlperf.launch.remote.over_hosts import (
     LONGER_S,
     command_over_hosts,

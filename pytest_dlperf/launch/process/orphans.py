@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.launch.process.supervisor import RUN_VARIABLE, descendants
+from pytest_dlperf.launch.process.left_over import RUN_VARIABLE
+from pytest_dlperf.launch.process.supervisor import descendants
 
 _PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2), Linux 3.4
 _PR_GET_CHILD_SUBREAPER: Final = 37

@@ -22,7 +22,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypedDict
 
@@ -283,47 +282,3 @@ def _linux_descendants(pid: int) -> list[int]:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-
-#: Marks the processes of a run with the run's folder, also after their parents are gone.
-RUN_VARIABLE: Final = "DLPERF_RUN"
-#: After SIGKILL: a process that still exists waits for a driver or a disk, perhaps forever.
-_UNKILLABLE_S: Final = 15.0
-
-
-def processes_of(folders: Sequence[str]) -> list[int]:
-    """Return the pids of this user's processes whose run's folder is in one of ``folders``."""
-    name = f"{RUN_VARIABLE}=".encode()
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            variables = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue  # it ended, or belongs to another user
-        runs = [os.fsdecode(v[len(name) :]) for v in variables if v.startswith(name)]
-        if any(
-            run == folder or run.startswith(f"{folder}/") for run in runs for folder in folders
-        ):
-            found.append(int(entry.name))
-    return found
-
-
-def end_left_over(folders: Sequence[str], *, after_s: float = 0.0) -> list[int]:
-    """Kill the processes of runs in ``folders`` that live ``after_s`` from now; return their pids.
-
-    Returns when none is left, or when SIGKILL did not end them in time.
-    """
-    killed: set[int] = set()
-    begin_s = time.monotonic()
-    own = {os.getpid(), os.getppid()}
-    while living := set(processes_of(folders)) - own:
-        passed_s = time.monotonic() - begin_s
-        if passed_s > after_s + _UNKILLABLE_S:
-            break
-        if passed_s >= after_s:
-            for pid in living:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            killed |= living
-        time.sleep(_POLL_S)
-    return sorted(killed)

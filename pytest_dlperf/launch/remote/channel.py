@@ -56,6 +56,7 @@ _SENT: Final = (
     "launch.remote.network",
     "launch.process.run_logs",
     "launch.process.supervisor",
+    "launch.process.left_over",
     "launch.remote.far_side",
 )
 _BEAT_S: Final = 2.0

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_dlperf.launch.process.lease import host_lease
-from pytest_dlperf.launch.process.supervisor import descendants, end_descendants, end_left_over
+from pytest_dlperf.launch.process.left_over import end_left_over
+from pytest_dlperf.launch.process.supervisor import descendants, end_descendants
 from pytest_dlperf.launch.remote.messages import (
     CommandEnd,
     Greeting,

@@ -17,9 +17,9 @@ import pytest
 
 from pytest_dlperf.core.run import EndReason, LaunchPlan, RunEnd
 from pytest_dlperf.launch.process import execute as execution
-from pytest_dlperf.launch.process import lease, supervisor
+from pytest_dlperf.launch.process import lease, left_over, supervisor
 from pytest_dlperf.launch.process.execute import execute
-from pytest_dlperf.launch.process.supervisor import end_left_over
+from pytest_dlperf.launch.process.left_over import end_left_over
 
 #: Leaves a grandchild in a session of its own that ignores SIGTERM, then does ``THEN``.
 STUBBORN = """
@@ -219,7 +219,7 @@ def test_a_process_that_may_not_be_ended_spares_no_other(
             raise PermissionError(1, "Operation not permitted")
         kill(pid, number)
 
-    monkeypatch.setattr(supervisor, "_UNKILLABLE_S", 1.0)
+    monkeypatch.setattr(left_over, "UNKILLABLE_S", 1.0)
     monkeypatch.setattr(os, "kill", refuse)
     try:
         time.sleep(0.2)
