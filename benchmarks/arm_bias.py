@@ -23,7 +23,7 @@ from typing import Any, Final
 from scipy import stats
 
 from pytest_dlperf.core.outcome import Outcome, outcome_from_json
-from pytest_dlperf.judge.pairs import rates_in_turns
+from pytest_dlperf.judge.evidence.pairs import rates_in_turns
 
 ROOT: Final = Path(__file__).parents[1]
 #: The largest bias that may be, a share.

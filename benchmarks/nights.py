@@ -22,11 +22,11 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge.creep import case_of_pairs
-from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
     other_sides,
 )
+from pytest_dlperf.judge.verdict import judge
 from pytest_dlperf.store.baseline import update
 from verdict_rules import ours
 

@@ -22,14 +22,13 @@ from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import NOT_JUDGED, Rule, Verdict
 from pytest_dlperf.judge import more_runs
 from pytest_dlperf.judge.creep import case_of_pairs, rule_of_pairs
-from pytest_dlperf.judge.estimates import judge
-from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
     other_sides,
     rule_of_a_stage,
 )
+from pytest_dlperf.judge.verdict import judge, judge_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -148,7 +147,7 @@ def second_stage(
     paired_case = case_of_pairs(case) if with_anchor else case
 
     def look(count: int, rule: Rule) -> Judgement:
-        return judge_interleaved(paired_case, *arms(count), rule_of_a_stage(rule))
+        return judge_pairs(paired_case, *arms(count), rule_of_a_stage(rule))
 
     asked = rule_of_pairs(rule) if with_anchor else rule
     paired, count = decided(paired_case, lambda count: look(count, asked), in_pairs=True)
@@ -185,7 +184,7 @@ def interleaved(
 
     def verdict(found: Sequence[tuple[Run, Run]]) -> Judgement:
         before, now = (_measurement(side) for side in zip(*found, strict=True))
-        return judge_interleaved(case_of(device), now, before, rule)
+        return judge_pairs(case_of(device), now, before, rule)
 
     return _screened(verdict, draw, device, in_pairs=True)
 

@@ -20,21 +20,19 @@ from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.metric import Gate
 from pytest_dlperf.core.metrics import METRICS
 from pytest_dlperf.core.verdict import GOOD, TOLERANCE, Comparison, Rule, Verdict
-from pytest_dlperf.judge.stats.family import family_size
-from pytest_dlperf.judge.stats.leave_one_out import (
+from pytest_dlperf.judge.leave_one_out import (
     FEWEST,
-    Gated,
     Stamp,
     against_level,
     alarms_in,
-    asked_metrics,
     can_be_certified,
-    gated_metrics,
     leave_one_out,
     observed_rate,
-    of_level,
+    sides_of_level,
     suite_sessions,
 )
+from pytest_dlperf.judge.metrics import THROUGHPUT, CaseMetric, metrics_of
+from pytest_dlperf.judge.stats.family import family_size
 from pytest_dlperf.store.baseline.store import BaselineStore
 
 
@@ -108,13 +106,12 @@ class _CaseRule:
     #: only gated ones are.
     gates: tuple[Gate, ...] = ()
 
-    def metrics(self, baseline: Baseline) -> tuple[Gated, ...]:
-        """Return all gated metrics."""
+    def metrics(self, baseline: Baseline) -> tuple[CaseMetric, ...]:
+        """Return all metrics that the case is compared by."""
         device = CaseId.parse(baseline.case_id).layout.device
-        return (
-            *gated_metrics(device, len(self.gates)),
-            *asked_metrics(self.gates, baseline.level, device),
-        )
+        tolerance = TOLERANCE if self.rule.tolerance is None else self.rule.tolerance
+        newest_first = baseline.level[::-1]
+        return metrics_of(self.gates, device, newest_first, tolerance=tolerance)
 
 
 def _rule_of_case(baseline: Baseline, rule: Rule, declared: Mapping[str, Declared]) -> _CaseRule:
@@ -187,44 +184,44 @@ def _suite_sessions(judged: Sequence[_Judged]) -> Mapping[int, bool]:
     return alarms
 
 
-def _tolerance_from(gated: Gated, case_rule: _CaseRule) -> str:
-    if gated.decides:
+def _tolerance_from(metric: CaseMetric, case_rule: _CaseRule) -> str:
+    if metric.name == THROUGHPUT:
         return case_rule.tolerance_from
     given = {gate.name for gate in case_rule.gates if gate.tolerance is not None or gate.is_count}
-    return "marker" if gated.name in given else "default"
+    return "marker" if metric.name in given else "default"
 
 
 def _case(baseline: Baseline, judged: Sequence[_Judged], case_rule: _CaseRule) -> CheckedCase:
     rule = case_rule.rule
     checked = {}
-    for gated in case_rule.metrics(baseline):
+    for metric in case_rule.metrics(baseline):
         compared = [
-            (session, session.metrics[gated.name])
+            (session, session.metrics[metric.name])
             for session in judged
-            if gated.name in session.metrics
+            if metric.name in session.metrics
         ]
-        values = of_level(baseline.level, gated)
+        values = sides_of_level(baseline.level, metric)
         if not compared or values is None:
             continue
-        visible = [metric.sees for _, metric in compared if metric.sees is not None]
-        checked[gated.name] = CheckedMetric(
+        visible = [comparison.sees for _, comparison in compared if comparison.sees is not None]
+        checked[metric.name] = CheckedMetric(
             judged=len(compared),
-            certified=sum(metric.verdict in GOOD for _, metric in compared),
+            certified=sum(comparison.verdict in GOOD for _, comparison in compared),
             alarms=tuple(
                 Alarm(
                     time=session.session.time,
                     commit=session.session.commit,
                     node=session.session.node,
-                    change=metric.change or 0.0,
+                    change=comparison.change or 0.0,
                     only_then=session.only_then,
                 )
-                for session, metric in compared
-                if gated.name in alarms_in(session.metrics)
+                for session, comparison in compared
+                if metric.name in alarms_in(session.metrics)
             ),
             sees=statistics.median(visible) if visible else None,
-            tolerance=gated.tolerance_by(rule),
-            tolerance_from=_tolerance_from(gated, case_rule),
-            can_be_certified=can_be_certified(values, gated, rule),
+            tolerance=metric.tolerance,
+            tolerance_from=_tolerance_from(metric, case_rule),
+            can_be_certified=can_be_certified(values, metric, rule),
         )
     return CheckedCase(
         case_id=baseline.case_id,

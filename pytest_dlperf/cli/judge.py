@@ -28,7 +28,7 @@ from pytest_dlperf.flow.sides import (
     read_sides,
     unmeasured,
 )
-from pytest_dlperf.judge.log_verdict import LogSide
+from pytest_dlperf.judge.evidence.logs import LogSide
 from pytest_dlperf.measure.logs.problems import with_remedy
 from pytest_dlperf.report.schemas import FORMAT
 

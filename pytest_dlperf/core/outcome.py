@@ -357,6 +357,7 @@ def _with_throughput(judgement: dict[str, Any]) -> dict[str, Any]:
     own = {key: rate.pop(key) for key in ("verdict", "reason", "metrics")}
     own["known"] = rate.pop("known", None)
     own["details"] = rate.pop("details", [])
+    own["findings"] = rate.pop("findings", [])
     rate.pop("by_readings", None)  # of former versions
     if "refused" not in rate:  # a file of before
         is_shown = rate.get("change") is not None

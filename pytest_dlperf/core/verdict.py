@@ -8,6 +8,7 @@ from enum import Enum
 from typing import ClassVar, Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.finding import Finding
 
 #: The slowdown up to which a case passes, where none is given.
 TOLERANCE: Final = 0.05
@@ -207,8 +208,16 @@ class Judgement:
     metrics: Mapping[str, Comparison] = field(default_factory=dict)
     #: None where the case has no known slowdown, or the verdict does not depend on it.
     known: KnownState | None = None
+    #: What decided, as codes with figures: verdict and words follow from them. Empty in files of
+    #: former versions.
+    findings: tuple[Finding, ...] = ()
 
     FORMER: ClassVar[frozenset[str]] = frozenset({"by_readings"})
+
+    @property
+    def text(self) -> str:
+        """The reason and all details, a line each."""
+        return "\n".join([self.reason, *self.details])
 
     @property
     def of_speed(self) -> Verdict:

@@ -32,8 +32,7 @@ from pytest_dlperf.flow.lock_step import (
 )
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
 from pytest_dlperf.flow.runner import Runner
-from pytest_dlperf.judge.brief import in_brief
-from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.verdict import judge_pairs, said, with_finding
 from pytest_dlperf.launch.arms.alike import with_path_as_long
 
 if TYPE_CHECKING:
@@ -136,12 +135,10 @@ class _Pairs:
         """Launch pairs until they decide."""
         budget = self._runners[NOW].bench.policy.budget_text
         measured = until_decided(self._case, budget, self._look, in_pairs=True)
-        judgement = in_brief(measured.judgement, than=self._arms[BEFORE].words)
-        measured = replace(measured, judgement=judgement)
         is_slowed = measured.measurement is not None and measured.measurement.inject
         if not is_slowed and (words := self._trees.null(*self._first_facts())):
-            reason = f"{measured.judgement.reason}\n{words}"
-            measured = replace(measured, judgement=replace(measured.judgement, reason=reason))
+            judgement = with_finding(measured.judgement, "equal-arms", text=words)
+            measured = replace(measured, judgement=judgement)
         return measured
 
     def _look(self, wanted: int, judgement: Judgement | None) -> Look:
@@ -151,7 +148,7 @@ class _Pairs:
         if not self._runs[BEFORE]:
             raise BudgetSpentError(self._case.id)
         now, before = self._measurement(NOW), self._measurement(BEFORE)
-        judgement = judge_interleaved(
+        judgement = judge_pairs(
             self._case,
             now,
             before,
@@ -359,7 +356,7 @@ class _Pairs:
         throughput = Comparison(now=measurement.throughput, verdict=Verdict.NOT_RUN)
         return Measured(
             measurement=measurement,
-            judgement=Judgement(verdict=Verdict.NOT_RUN, reason=reason, throughput=throughput),
+            judgement=said(Verdict.NOT_RUN, reason, code="equal-arms", throughput=throughput),
             case=self._case,
             facts=self._runs[NOW][0].facts,
             against=replace(self._against(None), unaffected=True),

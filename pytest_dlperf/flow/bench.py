@@ -24,6 +24,7 @@ from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.hosts import Hosts, check_probed
 from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.judge.two_stages import rule_of_a_stage
+from pytest_dlperf.judge.verdict import with_finding
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.base import Target, brings_own_interpreter
 from pytest_dlperf.launch.launchers import check_program
@@ -59,7 +60,7 @@ class Stored:
         """
         if judgement.verdict is not Verdict.NO_BASELINE or self.published:
             return judgement
-        return replace(judgement, reason=f"{judgement.reason}; looked in {self.store.root}")
+        return with_finding(judgement, "looked-in", folder=str(self.store.root))
 
     def profiles(self, case: Case, machine_class: str) -> list[ProfileRecord]:
         """Return the profiles beside the baseline of ``case``; none if none are stored.

@@ -22,15 +22,15 @@ from pytest_dlperf.flow.environment_change import EnvironmentChange
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.package_pairs import ByPackages, change_since, is_asked_for
 from pytest_dlperf.flow.same_code import has_same_code, may_differ
-from pytest_dlperf.judge.comparisons import tolerance_of
-from pytest_dlperf.judge.creep import BELOW_ANCHOR, case_of_pairs, rule_of_pairs
-from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.creep import case_of_pairs, rule_of_pairs
+from pytest_dlperf.judge.tolerance import tolerance_of
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
     other_sides,
     with_same_code,
     without_pairs,
 )
+from pytest_dlperf.judge.verdict import judge_pairs, said, with_finding
 from pytest_dlperf.launch.arms.git import missing_commit, top_of
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def confirmed(
     rule = replace(bench.policy.rule, tolerance=stage.tolerance)
     bench = replace(bench, policy=replace(bench.policy, rule=rule))
     change, explanation = stage.change, stored.explanation
-    code = Judgement(verdict=Verdict.PASSED, reason="no file that ranks import differs")
+    code = said(Verdict.PASSED, "no file that ranks import differs")
     if not stage.same_code:
         try:
             paired = _paired(case, bench, stored, stage, workload_folder)
@@ -227,7 +227,7 @@ def confirmed(
             return confirmed(case, bench, stored, instead, workload_folder=workload_folder)
         assert paired.against is not None
         same = paired.against.unaffected
-        code = replace(paired.judgement, verdict=Verdict.PASSED) if same else paired.judgement
+        code = said(Verdict.PASSED, paired.judgement.reason) if same else paired.judgement
         # What ranks with the code of before have as well is not the code's doing
         change = change.without_that_of(session, paired.against.software)
         explanation = paired.explanation
@@ -272,12 +272,11 @@ def confirmed(
 
 def _with_anchor(decision: Judgement, stage: SecondStage) -> Judgement:
     """Add to the verdict of both stages what is to be known of the anchor, if anything is."""
-    words = ""
     if stage.anchor and decision.verdict in GOOD:
-        words = BELOW_ANCHOR
-    elif stage.without_anchor:
-        words = f"no pairs with the anchor: {stage.without_anchor}"
-    return replace(decision, reason=f"{decision.reason}\n{words}") if words else decision
+        return with_finding(decision, "below-anchor")
+    if stage.without_anchor:
+        return with_finding(decision, "no-pairs-with-anchor", text=stage.without_anchor)
+    return decision
 
 
 def _has_time(bench: Bench, stored: Measured) -> bool:
@@ -316,7 +315,7 @@ def _paired(
     assert paired.measurement is not None
     assert paired.against is not None
     assert paired.against.measurement is not None
-    judgement = judge_interleaved(
+    judgement = judge_pairs(
         paired.case or case,
         paired.measurement,
         paired.against.measurement,
@@ -329,10 +328,9 @@ def _paired(
 def _alone(
     stored: Measured, confirmation: Confirmation, why: str, *, details: Sequence[str] = ()
 ) -> Measured:
-    judgement = without_pairs(stored.judgement, why)
-    judgement = replace(judgement, details=(*judgement.details, *details))
+    judgement = without_pairs(stored.judgement, why, details=details)
     if confirmation.anchor:
-        judgement = replace(judgement, reason=f"{judgement.reason}\n{BELOW_ANCHOR}")
+        judgement = with_finding(judgement, "below-anchor")
     return replace(
         stored,
         judgement=judgement,

@@ -21,6 +21,7 @@ from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.explain.attribution import attribute, rank_of
 from pytest_dlperf.judge.explain.operator_changes import Profile, kept_record
+from pytest_dlperf.judge.verdict import with_finding, without_findings
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.exhausted import file_words
 from pytest_dlperf.measure.failure import cause_of
@@ -37,6 +38,8 @@ NEVER: Final = "never"
 #: File in the folder of a case with what may be stored beside its baseline.
 PROFILE: Final = "profile.json"
 _NOW: Final = "now"
+#: Code of the finding that has the sentence of an explanation.
+_EXPLAINED: Final = "explained"
 #: A launch may take this many times the longest judged one, and this many seconds more.
 _LONGER: Final = 2
 _MORE_S: Final = 60.0
@@ -161,10 +164,10 @@ def explain_stored(
 
 def explained(judgement: Judgement, explanation: Explanation) -> Judgement:
     """Return ``judgement`` with the sentence of its explanation; nothing else of it changes."""
+    judgement = without_findings(judgement, {_EXPLAINED})
     if not explanation.sentence:
         return judgement
-    first, newline, rest = judgement.reason.partition("\n")
-    return replace(judgement, reason=f"{first}\n{explanation.sentence}{newline}{rest}")
+    return with_finding(judgement, _EXPLAINED, text=explanation.sentence)
 
 
 def _cannot(case: Case, runner: Runner, judged: Judged, *, launches: int) -> str:

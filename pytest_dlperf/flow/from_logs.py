@@ -14,6 +14,7 @@ from typing import Final
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, UsageError
+from pytest_dlperf.core.finding import Finding, Weight
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.measurement import Conditions, Measurement
@@ -23,10 +24,11 @@ from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.flow.log_unit import format_of, logged_batch
 from pytest_dlperf.flow.user_program import log_run_summary
-from pytest_dlperf.judge.comparisons import tolerance_of
-from pytest_dlperf.judge.log_verdict import LogRun, LogSide, judge_logs
-from pytest_dlperf.judge.numbers import Numbers
+from pytest_dlperf.judge.evidence.logs import LogRun, LogSide
+from pytest_dlperf.judge.evidence.numbers import Numbers
 from pytest_dlperf.judge.stats.priors import LOGS, LOGS_AND_STORED
+from pytest_dlperf.judge.tolerance import tolerance_of
+from pytest_dlperf.judge.verdict import judge_logs, judgement_by, with_finding
 from pytest_dlperf.measure.logs.clean import blocks
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
@@ -180,11 +182,9 @@ def judge_by_logs(
     unit = case.unit or results[0].unit or SAMPLES
     measurement = _measurement(case, results, unit, hardware)
     if baseline is None:
-        return measurement, Judgement(
-            verdict=Verdict.NO_BASELINE,
-            reason="no baseline to judge these logs against; a measured session stores one",
-            throughput=Comparison(now=measurement.throughput, verdict=Verdict.NO_BASELINE),
-        )
+        nothing = Finding(code="nothing-stored", weight=Weight.UNSTORED, figures={"kind": "logs"})
+        rate = Comparison(now=measurement.throughput, verdict=Verdict.NO_BASELINE)
+        return measurement, judgement_by((nothing,), throughput=rate)
     before = replace(side_of(baseline), name="the baseline")
     now = replace(side_of_logs(results, case.id), unit=unit)
     tolerance = tolerance_of(case, baseline, rule)
@@ -192,7 +192,7 @@ def judge_by_logs(
     judged = judge_logs(before, now, replace(rule, tolerance=tolerance), prior=prior)
     if case.metrics:
         names = ", ".join(gate.name for gate in case.metrics)
-        judged = replace(judged, reason=f"{judged.reason}; logs do not have its metrics ({names})")
+        judged = with_finding(judged, "metrics-not-logged", metrics=names)
     return measurement, judged
 
 

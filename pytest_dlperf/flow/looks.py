@@ -11,7 +11,7 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Against, Confirmation, Explanation
 from pytest_dlperf.core.verdict import Judgement
 from pytest_dlperf.core.wire_records import RunFacts
-from pytest_dlperf.judge.refusals import cut_short
+from pytest_dlperf.judge.budget import cut_short
 from pytest_dlperf.judge.screen import has_looked, more_runs
 
 

@@ -21,6 +21,7 @@ from pytest_dlperf.flow.ab import compare_arms
 from pytest_dlperf.flow.environment_change import EnvironmentChange, environment_change, words_of
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.judge.two_stages import decided_by_packages, decided_by_pairs
+from pytest_dlperf.judge.verdict import with_finding
 from pytest_dlperf.launch.arms.environment import Package, Side, of_interpreter, packages_in
 from pytest_dlperf.launch.arms.git import top_of
 from pytest_dlperf.launch.arms.package_search import Group, groups_of, search
@@ -101,7 +102,7 @@ class ByPackages:
             undo=_command(slower),
         )
         if undecided:
-            judgement = replace(judgement, reason=f"{judgement.reason}\n{undecided}")
+            judgement = with_finding(judgement, "packages-undecided", text=undecided)
         return judgement, PackagePairs(
             pairs=paired.judgement,
             against=paired.against,
@@ -122,8 +123,8 @@ class ByPackages:
             environment=self.change.words,
             unknown=self.change.unknown,
         )
-        reason = f"{both.reason}\nno pairs with the packages of the stored session: {why}"
-        return replace(both, reason=reason), PackagePairs(impossible=why)
+        judgement = with_finding(both, "no-pairs-with-packages", text=why)
+        return judgement, PackagePairs(impossible=why)
 
     def _check_possible(self) -> None:
         """Raise ``CaseError`` where the packages of before cannot be installed here."""

@@ -34,12 +34,11 @@ from pytest_dlperf.flow.explain import (
 )
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
 from pytest_dlperf.flow.runner import Runner
-from pytest_dlperf.judge.brief import in_brief
-from pytest_dlperf.judge.comparisons import tolerance_of, why_so_wide
-from pytest_dlperf.judge.estimates import judge
+from pytest_dlperf.judge.budget import marked_cut_short, never_measured
 from pytest_dlperf.judge.expected import with_known
-from pytest_dlperf.judge.gates import apart_from_speed
-from pytest_dlperf.judge.refusals import marked_cut_short, never_measured
+from pytest_dlperf.judge.gates import unmoved_by_speed
+from pytest_dlperf.judge.tolerance import tolerance_of
+from pytest_dlperf.judge.verdict import judge, said, with_finding
 from pytest_dlperf.measure.exhausted import file_words
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
 
 #: Of a case before it is measured.
-_NOTHING: Final = Judgement(verdict=Verdict.NOT_RUN, reason="it was not measured")
+_NOTHING: Final = said(Verdict.NOT_RUN, "it was not measured")
 
 
 def run_case(case: Case, bench: Bench, *, workload_folder: str) -> Outcome:
@@ -86,9 +85,9 @@ def _outcome_of(case: Case, bench: Bench, mode: Mode, measured: Measured) -> Out
             else package_changes(measured.packages_before, environment.packages)
         )
         if measured.against is None and (words := _otherwise(mode.baseline, environment)):
-            judgement = replace(judgement, reason=f"{judgement.reason}\n{words}")
+            judgement = with_finding(judgement, "variables-differ", text=words)
     except DlperfError as error:  # what was measured is not lost by it
-        judgement = replace(judgement, reason=f"{judgement.reason}\n{error}")
+        judgement = with_finding(judgement, "not-recorded", text=str(error))
     return Outcome(
         case=measured.case or case,
         judgement=judgement,
@@ -138,9 +137,9 @@ def measured_by(mode: Mode, case: Case, bench: Bench) -> Measured:
     except BudgetSpentError:
         judgement = never_measured(case.id, bench.policy.budget_text)
     except NotRunError as error:
-        judgement = Judgement(verdict=Verdict.NOT_RUN, reason=str(error))
+        judgement = said(Verdict.NOT_RUN, str(error))
     except DlperfError as error:
-        judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
+        judgement = said(Verdict.ERROR, str(error))
     except Exception as error:  # noqa: BLE001  # any: the session goes on
         if isinstance(error, OSError) and error.errno is not None:
             # A full disk or a removed folder fails this case only.
@@ -148,7 +147,7 @@ def measured_by(mode: Mode, case: Case, bench: Bench) -> Measured:
         else:
             place = bench.watcher.place()
             words = f"while {place}, {unforeseen(error)}" if place else unforeseen(error)
-        judgement = Judgement(verdict=Verdict.ERROR, reason=f"{case.id}: {words}")
+        judgement = said(Verdict.ERROR, f"{case.id}: {words}")
     return replace(mode.so_far, judgement=judgement)
 
 
@@ -275,9 +274,9 @@ class ByStoredSessions(Mode):
 
 def _left_to_node_0(case: Case, part: NodePart) -> Judgement:
     runs = case.protocol.runs
-    return Judgement(
-        verdict=Verdict.NOT_RUN,
-        reason=f"the part of node {part.node_rank} is done ({runs} "
+    return said(
+        Verdict.NOT_RUN,
+        f"the part of node {part.node_rank} is done ({runs} "
         f"{'run' if runs == 1 else 'runs'} of {case.layout}); node 0 judges it",
     )
 
@@ -317,8 +316,7 @@ def measure_and_judge(case: Case, runner: Runner, baseline: Baseline | None) -> 
             or runner.bench.hosts.node_part(case) is not None,
         )
 
-    measured = until_decided(case, budget, look)
-    return replace(measured, judgement=_in_brief(measured.judgement, case, baseline, rule))
+    return until_decided(case, budget, look)
 
 
 def _judged_alone(
@@ -327,15 +325,7 @@ def _judged_alone(
     """Return ``measured`` with the verdict by stored sessions where its runs exclude pairs."""
     assert measured.measurement is not None
     rule = bench.without_pairs().policy.rule
-    judgement = judge(case, measured.measurement, baseline, rule)
-    return replace(measured, judgement=_in_brief(judgement, case, baseline, rule))
-
-
-def _in_brief(judged: Judgement, case: Case, baseline: Baseline | None, rule: Rule) -> Judgement:
-    is_measured = baseline is None or baseline.source.kind == "measured"
-    than = "stored" if is_measured else "the published number"
-    wide = why_so_wide(case, baseline, rule)
-    return in_brief(judged, than=than, protocol=case.protocol, why_so_wide=wide)
+    return replace(measured, judgement=judge(case, measured.measurement, baseline, rule))
 
 
 def runs_of_parent(runner: Runner, parent: Case, wanted: int) -> list[MeasuredRun]:
@@ -373,7 +363,6 @@ def judge_again(outcome: Outcome, baseline: Baseline | None, rule: Rule) -> Judg
         # As it was judged, or there was nothing to judge it against
         rule = replace(rule, without_pairs=True)
     judgement = judge(outcome.case, outcome.measurement, baseline, rule)
-    judgement = _in_brief(judgement, outcome.case, baseline, rule)
     today, fixed = date.fromisoformat(outcome.time[:10]), _fixed(outcome.case, outcome)
     return with_known(judgement, outcome.case.known, today, fixed)
 
@@ -393,4 +382,4 @@ def _still_decides(confirmation: Confirmation, baseline: Baseline | None) -> boo
 def _fixed(case: Case, measured: Measured | Outcome) -> frozenset[str]:
     """Return the gated metrics that speed does not move."""
     measurement = measured.measurement
-    return frozenset() if measurement is None else apart_from_speed(case, measurement)
+    return frozenset() if measurement is None else unmoved_by_speed(case, measurement)

@@ -29,7 +29,7 @@ from pytest_dlperf.core.run import (
 from pytest_dlperf.core.secret_texts import masked, secrets_of
 from pytest_dlperf.core.verdict import Judgement
 from pytest_dlperf.flow.log_unit import check_unit
-from pytest_dlperf.judge.refusals import UNSTEADY
+from pytest_dlperf.judge.problem_codes import UNSTEADY
 from pytest_dlperf.judge.screen import samples_scaling
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import make_plan

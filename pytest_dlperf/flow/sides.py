@@ -19,9 +19,15 @@ from pytest_dlperf.core.outcome import Outcome, results_from_json
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import GOOD, Judgement, Rule, Verdict
 from pytest_dlperf.flow.from_logs import Training, numbers_of_side, side_of, side_of_logs
-from pytest_dlperf.judge.estimates import judge
-from pytest_dlperf.judge.log_verdict import LogSide, failure, judge_logs
-from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
+from pytest_dlperf.judge.evidence.logs import LogSide, failure
+from pytest_dlperf.judge.evidence.numbers import Numbers
+from pytest_dlperf.judge.verdict import (
+    judge,
+    judge_logs,
+    judge_number_pairs,
+    judge_numbers,
+    said,
+)
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.path_words import Place, key_of, name_of
@@ -68,8 +74,8 @@ def judge_sides(
     """
     if paired:
         if failed := failure(side_of(before), side_of(now)):
-            return Judgement(verdict=Verdict.ERROR, reason=failed)
-        return judge_pairs(numbers_of_side(before, name), numbers_of_side(now, "now"), rule)
+            return said(Verdict.ERROR, failed)
+        return judge_number_pairs(numbers_of_side(before, name), numbers_of_side(now, "now"), rule)
     if isinstance(before, Numbers) and isinstance(now, Numbers):
         return judge_numbers(replace(before, name=name), now, rule)
     if (
@@ -96,7 +102,7 @@ def unmeasured(sides: Mapping[str, Training | None]) -> Judgement | None:
     verdict = side.judgement.verdict
     if verdict in GOOD or (side.interrupted and not errors):
         verdict = Verdict.NOT_RUN
-    return Judgement(verdict=verdict, reason=f"{name}: {side.judgement.reason}")
+    return said(verdict, f"{name}: {side.judgement.reason}")
 
 
 def _keeps_verdict(side: Training | None) -> TypeGuard[Outcome]:

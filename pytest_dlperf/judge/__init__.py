@@ -7,8 +7,8 @@ explains the rule.
 
 from __future__ import annotations
 
-from pytest_dlperf.judge.estimates import judge
 from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.judge.stats.family import family_size
+from pytest_dlperf.judge.verdict import judge
 
 __all__ = ["family_size", "judge", "more_runs"]

@@ -11,6 +11,8 @@ from typing import Final
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.verdict import Comparison, Verdict
+from pytest_dlperf.judge.stats.contrast import margin as log_margin
 
 #: The canary metric of the links between CPU processes, and between GPUs.
 _ALL_REDUCE: Final = "all_reduce_gb_per_s"
@@ -36,6 +38,43 @@ class Shift:
     def explains(self, change: float, tolerance: float) -> bool:
         """Whether a log change is between 0 and twice this shift, give or take the tolerance."""
         return abs(change - self.size) <= abs(self.size) + tolerance
+
+
+def shift_behind(
+    measurement: Measurement,
+    stored: Sequence[Session],
+    device: DeviceKind,
+    rate: Comparison,
+) -> tuple[Shift | None, bool]:
+    """Return how the machine moved, and whether that may be all of the change of ``rate``.
+
+    The shift is the largest that may be all of it, else the largest; None if it did not move.
+    """
+    change, tolerance = math.log1p(rate.change or 0.0), log_margin(rate.tolerance or 0.0)
+    moved = sorted(
+        shifts(measurement, stored, device), key=lambda shift: abs(shift.size), reverse=True
+    )
+    if moved:
+        moved.sort(key=lambda shift: not shift.explains(change, tolerance))
+        return moved[0], moved[0].explains(change, tolerance)
+    if rate.verdict is not Verdict.REGRESSED:
+        return None, False
+    # Too noisy to refuse every verdict, but it may be all that an alarm saw
+    shift = slower_perhaps(measurement, stored, device)
+    if shift is None or not shift.explains(change, tolerance):
+        return None, False
+    return shift, True
+
+
+def links_behind(
+    measurement: Measurement, stored: Sequence[Session], device: DeviceKind, rate: Comparison
+) -> Shift | None:
+    """Return the shift that may be all of a change where links alone became slower, else None."""
+    moved = shifts(measurement, stored, device)
+    if not moved or not all(shift.name in OF_LINKS and shift.size < 0 for shift in moved):
+        return None
+    shift, explains = shift_behind(measurement, stored, device, rate)
+    return shift if explains else None
 
 
 def slower_perhaps(

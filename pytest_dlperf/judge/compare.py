@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
-from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending
+from pytest_dlperf.judge.sides import Sides
 from pytest_dlperf.judge.stats.contrast import Contrast, change_of, margin, share_of
 from pytest_dlperf.judge.stats.family import alarm_alpha, certify_alpha
 from pytest_dlperf.judge.stats.runs_needed import stored_runs_needed
@@ -16,19 +16,19 @@ from pytest_dlperf.judge.stats.runs_needed import stored_runs_needed
 _TAIL: Final = 0.05
 
 
-def compare(metric: MetricValues, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
-    """Judge one metric by its values, now and stored."""
-    found = metric.contrast()
-    sign = metric.sign
+def compare(sides: Sides, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
+    """Return the comparison of one metric with its stored sessions."""
+    found = sides.contrast()
+    sign = sides.sign
     compared = comparison_of(found, tolerance, rule, spent, sign=sign)
     needed = None
     if compared.verdict is Verdict.INCONCLUSIVE:
-        needed = stored_runs_needed(metric, found, margin(tolerance, sign), rule, spent)
+        needed = stored_runs_needed(sides, found, margin(tolerance, sign), rule, spent)
     return replace(
         compared,
-        now=metric.now.amount,
-        before=metric.before,
-        provisional=len(metric.stored) == 1,
+        now=sides.now.amount,
+        before=sides.before,
+        provisional=len(sides.stored) == 1,
         runs_needed=needed,
     )
 
@@ -61,7 +61,7 @@ def verdict_of(
     *,
     sign: int = 1,
 ) -> Verdict:
-    """Return the verdict on a contrast by its two margins; ``MetricValues`` has the sign."""
+    """Return the verdict on a contrast by its two margins; ``Sides`` has the sign."""
     reach = found.alarm_reach(alarm_alpha(rule, spent))
     if found.shift - reach > margin(rule.min_effect, -sign):
         return Verdict.IMPROVED

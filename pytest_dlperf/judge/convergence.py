@@ -1,4 +1,4 @@
-"""Refuses runs whose loss does not fall as the baseline's does: fast, but training wrongly.
+"""The falls of the loss that an unchanged training has: beyond them it is fast, but wrong.
 
 The fall is (first - last) / first, where first is the loss before the first update and last the
 mean over the last tenth of a run's iterations. It is not compared as log(last / first): on one
@@ -12,11 +12,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-from pytest_dlperf.core.baseline import Session
-from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.judge.sentences import percent
 
 #: The least half width of the band, as a share of the baseline's fall. A rerun of the same build
 #: on a CPU repeats its losses; another build rounds differently, and the trainings diverge.
@@ -49,44 +44,9 @@ class Band:
     high: float
 
 
-def band(precision: str, stored: Sequence[Session]) -> Band | None:
-    """Return the band around the stored falls; None where none is stored (published numbers)."""
-    falls = [session.loss_fall for session in stored if session.loss_fall is not None]
-    if not falls:
-        return None
+def band(precision: str, falls: Sequence[float]) -> Band:
+    """Return the band around the falls of stored sessions, of which there is one at least."""
     before = statistics.median(falls)
     spread = statistics.stdev(falls) if len(falls) >= _ENOUGH else 0.0
     half = max(SHARE[precision] * abs(before), _SPREADS * spread, _LEAST)
     return Band(before=before, low=before - half, high=before + half)
-
-
-def fault(
-    case: Case,
-    measurement: Measurement,
-    stored: Sequence[Session],
-    *,
-    whose: str = "the baseline's",
-) -> str:
-    """Return the sentence of the first run outside the band, or nothing.
-
-    Every run must be within it, not their median: a run that trained something else did other
-    work. Where the loss need not fall, since the data differ at every step, nothing is checked.
-    """
-    known = band(case.precision, stored)
-    if known is None or case.loss != "falls" or measurement.conditions.data != "synthetic":
-        return ""
-    for number, run in enumerate(measurement.runs, start=1):
-        fall = run.loss_fall
-        if fall is not None and not known.low <= fall <= known.high:
-            return (
-                f"fast but wrong: the loss {_words(fall)} in run {number}, {whose} "
-                f"{_words(known.before)}, and an unchanged training stays within "
-                f"{percent(known.low)} to {percent(known.high)}; look at labels, learning rate "
-                "and averaging of gradients, or, if the training was changed on purpose, raise "
-                "the case's version"
-            )
-    return ""
-
-
-def _words(fall: float) -> str:
-    return f"rose by {percent(-fall)}" if fall < 0 else f"fell by {percent(fall)}"

@@ -27,11 +27,6 @@ _OF_MEDIAN: Final = 0.449
 _PART: Final = 0.5
 #: How many times the most pairs of a case are measured with the anchor.
 _TIMES: Final = 2
-#: Said of a case whose pairs with the anchor show no slowdown, or that none are possible for.
-BELOW_ANCHOR: Final = (
-    "its last levels are below the anchor; where that is right, dlperf baselines accept --anchor "
-    "holds later sessions to this one"
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

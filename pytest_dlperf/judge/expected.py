@@ -6,13 +6,19 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import date
+from typing import Final
 
 from pytest_dlperf.core.case import Known
+from pytest_dlperf.core.finding import FigureValue, Finding, Weight, known_figures
 from pytest_dlperf.core.metric import TAKEN
 from pytest_dlperf.core.metrics import words_of
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, KnownState, Verdict
-from pytest_dlperf.judge import sentences
-from pytest_dlperf.judge.brief import worse
+from pytest_dlperf.judge.figures import comparison_figures
+from pytest_dlperf.judge.verdict import with_findings, without_findings
+from pytest_dlperf.judge.words.metrics import short_worse
+
+#: Code of what is said of a known slowdown.
+KNOWN_SLOWDOWN: Final = "known-slowdown"
 
 
 def with_known(
@@ -26,69 +32,76 @@ def with_known(
     ``known`` until its date, unless it is certainly worse, or another metric regressed by more
     than it explains. A good throughput fails as ``gone`` once its interval excludes the slowdown.
     """
-    if known is None:
+    judgement = without_findings(judgement, {KNOWN_SLOWDOWN})
+    finding = None if known is None else _finding(judgement, known, today, fixed)
+    if finding is None:
         return judgement
-    state, words = _state_and_reason(judgement, known, today, fixed)
-    if not words:
-        return judgement
-    return replace(judgement, known=state, reason=f"{words}\n{judgement.reason}")
+    state = finding.text("state")
+    found = with_findings(judgement, finding)
+    return replace(found, known=KnownState(state) if state else None)
 
 
-def _state_and_reason(
+def _finding(
     judgement: Judgement, known: Known, today: date, fixed: Collection[str]
-) -> tuple[KnownState | None, str]:
-    slowdown = f"{known.issue} ({sentences.change(known.change)})"
-    found = judgement.throughput
+) -> Finding | None:
+    """Return what is to be said of the known slowdown; None if nothing is."""
+    rate = judgement.throughput
     if judgement.verdict not in GOOD | {Verdict.REGRESSED}:
-        return None, ""
-    if found.interval is None or not found.is_judged:
-        return None, ""
-    if found.verdict is Verdict.REGRESSED:
+        return None
+    if rate.interval is None or not rate.is_judged:
+        return None
+    state, others = "", ""
+    if rate.verdict is Verdict.REGRESSED:
         if today > date.fromisoformat(known.until):
-            return KnownState.EXPIRED, (
-                f"{slowdown} was known until {known.until}; fix it, or set a later date"
-            )
-        if found.interval[1] < known.change:
-            return KnownState.WORSE, f"{slowdown} is known, and this is worse"
-        if others := _unexplained(judgement, known, fixed):
-            return None, f"{'; '.join(others)}; {slowdown} is known, but does not explain that"
-        return KnownState.KNOWN, f"known until {known.until}: {slowdown}"
-    if found.verdict in GOOD and found.interval[0] > known.change:
-        return KnownState.GONE, (
-            f"{slowdown} is gone; remove known= from the marker, so that it cannot return "
-            "unnoticed"
-        )
-    if judgement.verdict is Verdict.REGRESSED:
-        return None, f"{slowdown} is known of the throughput, which is not what regressed"
-    return None, ""
+            state = KnownState.EXPIRED
+        elif rate.interval[1] < known.change:
+            state = KnownState.WORSE
+        else:
+            others = "; ".join(_unexplained(judgement, known, fixed))
+            state = "" if others else KnownState.KNOWN
+    elif rate.verdict in GOOD and rate.interval[0] > known.change:
+        state = KnownState.GONE
+    elif judgement.verdict is not Verdict.REGRESSED:
+        return None
+    figures: dict[str, FigureValue | None] = {
+        "state": str(state),
+        "issue": known.issue,
+        "known_change": known.change,
+        "until": known.until,
+        "others": others,
+    }
+    return Finding(code=KNOWN_SLOWDOWN, weight=Weight.NOTE, figures=known_figures(figures))
 
 
 def _unexplained(judgement: Judgement, known: Known, fixed: Collection[str]) -> list[str]:
-    """Return the sentences of the other metrics that regressed by more than the slowdown would.
+    """Return, in words, the other metrics that regressed by more than the slowdown would.
 
     The slowdown lowers the speedup by as much, makes what takes time longer by as much, and moves
     nothing that is ``fixed``.
     """
     regressed = {
-        name: found
-        for name, found in judgement.metrics.items()
-        if found.verdict is Verdict.REGRESSED
+        name: compared
+        for name, compared in judgement.metrics.items()
+        if compared.verdict is Verdict.REGRESSED
     }
-    reasons = []
-    if anchor := regressed.get("anchor"):
-        reasons.append(worse("anchor", anchor))  # no session with the slowdown is stored
-    if memory := regressed.get("peak_memory"):
-        reasons.append(worse("peak_memory", memory))
-    if (speedup := regressed.get("speedup")) and _best(speedup) < known.change:
-        reasons.append(worse("speedup", speedup))
+    # No session with the slowdown is stored, so that it does not explain the anchor
+    names: list[str] = [name for name in ("anchor", "peak_memory") if name in regressed]
+    if "speedup" in regressed and _best(regressed["speedup"]) < known.change:
+        names.append("speedup")
+    reasons = [short_worse(_as_finding(name, regressed[name])) for name in names]
     longer = 1 / (1 + known.change) - 1
     for name in sorted(set(regressed) - TAKEN):
-        found = regressed[name]
-        if name in fixed or found.interval is None or min(map(abs, found.interval)) > longer:
+        interval = regressed[name].interval
+        if name in fixed or interval is None or min(map(abs, interval)) > longer:
             reasons.append(f"{words_of(name)} got worse")
     return reasons
 
 
-def _best(found: Comparison) -> float:
+def _as_finding(name: str, compared: Comparison) -> Finding:
+    figures = comparison_figures(compared)
+    return Finding(code="worse", weight=Weight.RED, metric=name, figures=figures)
+
+
+def _best(compared: Comparison) -> float:
     """Return the upper end of the interval of a change."""
-    return found.interval[1] if found.interval else -math.inf
+    return compared.interval[1] if compared.interval else -math.inf

@@ -11,14 +11,14 @@ from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import LaterSession, Prior, Remedy, Rule
-from pytest_dlperf.judge import metrics
 from pytest_dlperf.judge.compare import seen_by
-from pytest_dlperf.judge.comparisons import tolerance_of
 from pytest_dlperf.judge.screen import Spending, spending
+from pytest_dlperf.judge.sides import session_value
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.contrast import SessionValue, median_cost, squares, undisturbed
 from pytest_dlperf.judge.stats.paired import PairedDifferences, contrast_of, likely_variance
 from pytest_dlperf.judge.stats.stored import expected_contrast
+from pytest_dlperf.judge.tolerance import tolerance_of
 
 #: What leaves more than this share of what is detected with less is not worth its time.
 _WORTH: Final = 0.9
@@ -40,7 +40,7 @@ def later_session(
     if not stored:
         return None
     known, protocol = priors.of_throughput(case), case.protocol
-    values = metrics.stored_throughputs(stored)
+    values = [session_value(session.runs) for session in stored]
 
     def seen_with(protocol: Protocol, more: int = 0) -> float:
         spent = spending(protocol, protocol.runs)

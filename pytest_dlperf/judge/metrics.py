@@ -1,131 +1,185 @@
-"""The metrics of every case (throughput, speedup, peak memory): now, and in stored sessions."""
+"""The metrics of a case, as sessions have them: their values, noise, tolerance and error rate."""
 
 from __future__ import annotations
 
+import functools
 import math
-import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from pytest_dlperf.core.baseline import Session
-from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.verdict import Prior
-from pytest_dlperf.judge.stats import priors
-from pytest_dlperf.judge.stats.contrast import Contrast, SessionValue
-from pytest_dlperf.judge.stats.stored import contrast
+from pytest_dlperf.core.metric import Better, Figure, Gate, StoredFigures
+from pytest_dlperf.core.metrics import gate_of
+from pytest_dlperf.core.run import RunSummary, stored_scaling
+from pytest_dlperf.core.verdict import (
+    MEMORY_TOLERANCE,
+    TOLERANCE,
+    Comparison,
+    Prior,
+    Rule,
+    Verdict,
+)
+from pytest_dlperf.judge.compare import compare
+from pytest_dlperf.judge.screen import Spending
+from pytest_dlperf.judge.sides import Sides, check_rates, ratio_value, session_value
+from pytest_dlperf.judge.stats import family, priors
+from pytest_dlperf.judge.stats.contrast import SessionValue
+
+THROUGHPUT: Final = "throughput"
+SPEEDUP: Final = "speedup"
+PEAK_MEMORY: Final = "peak_memory"
+#: Units whose figures depend neither on the speed of the machine nor on steps that drift.
+_FIXED: Final = frozenset({"bytes"})
+#: The tolerance where none is given: times of a start differ more than rates do.
+_TOLERANCE: Final = 0.10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MetricValues:
-    """Both sides of one comparison, and the prior for its noise."""
+class CaseMetric:
+    """A metric that a case is compared by."""
 
-    now: SessionValue
-    stored: tuple[SessionValue, ...]
+    name: str
+    #: Its value in a session; None where the session has none to compare.
+    value_in: Callable[[Session], SessionValue | None]
     prior: Prior
     #: 1 where higher is better, -1 where lower is.
     sign: int = 1
-
-    def contrast(self) -> Contrast:
-        """Return the contrast of both sides."""
-        return contrast([self.now], self.stored, self.prior)
+    #: The change for the worse up to which it passes, a share.
+    tolerance: float = TOLERANCE
+    #: Whether any change for the worse fails; its values are those of the runs.
+    is_count: bool = False
+    unit: str = ""
+    #: Whether it is one that the marker gates, and how many of these there are: alpha is split
+    #: over them too.
+    is_gate: bool = False
+    gates: int = 0
 
     @property
-    def before(self) -> float:
-        """The mean of the stored sessions, as people read it."""
-        mean = statistics.fmean(one.value for one in self.stored)
-        return float(f"{math.exp(self.sign * mean):.12g}")
+    def is_fixed(self) -> bool:
+        """Whether it counts although the machine moved or steps drift."""
+        return self.is_count or self.name == PEAK_MEMORY or self.unit in _FIXED
+
+    def rule(self, rule: Rule) -> Rule:
+        """Return ``rule`` with the part of a case's error rate that this metric may spend."""
+        if self.name == THROUGHPUT:
+            return family.of_throughput(rule)
+        split = family.of_memory if self.name == PEAK_MEMORY else family.of_other
+        return split(rule, self.gates)
+
+    def sides(self, now: Session, stored: Sequence[Session]) -> Sides | None:
+        """Return both sides; None where one has no value."""
+        value = self.value_in(now)
+        before = [known for session in stored if (known := self.value_in(session)) is not None]
+        if value is None or not before:
+            return None
+        return Sides(now=value, stored=tuple(before), prior=self.prior, sign=self.sign)
+
+    def compared(self, sides: Sides, rule: Rule, spent: Spending) -> Comparison:
+        """Return the comparison of both sides; of a count, with the newest stored session.
+
+        So what got better stays so.
+        """
+        if self.is_count:
+            return self.counted(sides.now.samples[0], sides.stored[-1].samples[0])
+        return compare(sides, self.tolerance, self.rule(rule), spent)
+
+    def counted(self, now: Sequence[float], before: Sequence[float]) -> Comparison:
+        """Return the comparison of counts: the worst run now, and the worst run before."""
+        return count_comparison(now, before, "higher" if self.sign > 0 else "lower")
 
 
-def check_rates(rates: Sequence[float], what: str) -> None:
-    """Raise ``CaseError`` unless every rate is finite and above 0."""
-    for rate in rates:
-        if not (math.isfinite(rate) and rate > 0):
-            raise CaseError(
-                f"{what}: a rate of {rate} is not a throughput, so nothing can be judged; "
-                "look at the records of that run"
-            )
+def metrics_of(
+    gates: Sequence[Gate],
+    device: DeviceKind,
+    sessions: Sequence[Session],
+    *,
+    tolerance: float = TOLERANCE,
+) -> tuple[CaseMetric, ...]:
+    """Return what a case is compared by: the metrics of every case, and those of its marker.
 
-
-def session_value(values: Sequence[float], sign: int = 1) -> SessionValue:
-    """Return the value of the runs of one session; ``sign`` -1 where lower is better."""
-    amount = statistics.median(values)
-    return SessionValue(
-        amount=amount,
-        value=sign * math.log(amount),
-        samples=(tuple(math.log(value) for value in values),),
+    ``sessions`` have the units of the latter, the first that has a metric counts; ``tolerance`` is
+    that of the throughput.
+    """
+    rate = priors.THROUGHPUT[device]
+    return (
+        CaseMetric(
+            name=THROUGHPUT,
+            value_in=lambda session: session_value(session.runs),
+            prior=rate,
+            tolerance=tolerance,
+        ),
+        CaseMetric(name=SPEEDUP, value_in=_speedup, prior=rate, gates=len(gates)),
+        CaseMetric(
+            name=PEAK_MEMORY,
+            value_in=_peak_memory,
+            prior=priors.MEMORY[device],
+            sign=-1,
+            tolerance=MEMORY_TOLERANCE,
+            unit="bytes",
+            gates=len(gates),
+        ),
+        *(_gated(gate_of(gate), len(gates), device, sessions) for gate in gates),
     )
 
 
-def _ratio(over: Sequence[float], under: Sequence[float]) -> SessionValue:
-    top, bottom = session_value(over), session_value(under)
-    return SessionValue(
-        amount=top.amount / bottom.amount,
-        value=top.value - bottom.value,
-        samples=top.samples + bottom.samples,
+def _gated(gate: Gate, gates: int, device: DeviceKind, sessions: Sequence[Session]) -> CaseMetric:
+    known = (one.metrics[gate.name] for one in sessions if gate.name in one.metrics)
+    figures = next(known, StoredFigures(runs=()))
+    is_count = gate.is_count is True
+    sign = 1 if figures.better == "higher" else -1
+    return CaseMetric(
+        name=gate.name,
+        value_in=functools.partial(_gated_value, gate.name, sign, is_count),
+        prior=priors.of_figure(figures.unit, device),
+        sign=sign,
+        tolerance=0.0 if is_count else tolerance_of_gate(gate, figures.unit),
+        is_count=is_count,
+        unit=figures.unit,
+        is_gate=True,
+        gates=gates,
     )
 
 
-def stored_throughput(session: Session) -> SessionValue:
-    """Return the throughput of a stored session."""
-    return session_value(session.runs)
+def _gated_value(name: str, sign: int, is_count: bool, session: Session) -> SessionValue | None:
+    runs = session.metrics[name].runs if name in session.metrics else ()
+    if is_count and runs:
+        worst = min(runs) if sign > 0 else max(runs)
+        return SessionValue(amount=worst, value=worst, samples=(tuple(runs),))
+    return session_value(runs, sign=sign) if runs and min(runs) > 0 else None
 
 
-def throughput(case: Case, measurement: Measurement, stored: Sequence[Session]) -> MetricValues:
-    """Return the throughput, now and stored."""
-    return MetricValues(
-        now=session_value(measurement.throughputs),
-        stored=tuple(stored_throughput(session) for session in stored),
-        prior=priors.of_throughput(case),
+def tolerance_of_gate(gate: Gate, unit: str) -> float:
+    """Return the change for the worse up to which a metric in ``unit`` passes, a share.
+
+    The one of its marker, or of the table of metrics, else 2 % of bytes and 10 % of all others.
+    """
+    if gate.tolerance is not None:
+        return gate.tolerance
+    return MEMORY_TOLERANCE if unit == "bytes" else _TOLERANCE
+
+
+def count_comparison(now: Sequence[float], before: Sequence[float], better: Better) -> Comparison:
+    """Return the comparison of counts: the worst run now, and the worst run before."""
+    worst = max if better == "lower" else min
+    mine, theirs = worst(now), worst(before)
+    worse = mine > theirs if better == "lower" else mine < theirs
+    verdict = Verdict.PASSED if mine == theirs else Verdict.IMPROVED
+    return Comparison(
+        now=mine,
+        before=theirs,
+        change=mine / theirs - 1 if theirs else None,
+        tolerance=0.0,
+        verdict=Verdict.REGRESSED if worse else verdict,
     )
 
 
-def of_stored_session(session: Session, stored: Sequence[Session], known: Prior) -> MetricValues:
-    """Return the throughput of a stored session against others, as ``throughput`` has it."""
-    now = stored_throughput(session)
-    return MetricValues(
-        now=now,
-        stored=tuple(stored_throughput(one) for one in stored),
-        prior=known,
-    )
-
-
-def stored_throughputs(stored: Sequence[Session]) -> list[SessionValue]:
-    """Return the values of stored sessions, as ``throughput`` compares them."""
-    return [stored_throughput(session) for session in stored]
-
-
-def _over_same(measurement: Measurement, stored: Sequence[Session]) -> list[Session]:
-    """Return the sessions whose speedup is over the same layout as that of now."""
-    return [session for session in stored if session.reference == measurement.reference]
-
-
-def parent(case: Case, measurement: Measurement, stored: Sequence[Session]) -> MetricValues | None:
-    """Return the parent's throughput: not gated, but it may explain a lower speedup."""
-    before = tuple(
-        session_value(s.parent_runs) for s in _over_same(measurement, stored) if s.parent_runs
-    )
-    if not measurement.parent_throughputs or not before:
-        return None
-    return MetricValues(
-        now=session_value(measurement.parent_throughputs),
-        stored=before,
-        prior=priors.of_throughput(case),
-    )
-
-
-def speedup_value(measurement: Measurement) -> SessionValue | None:
-    """Return the speedup now: median of the case over the median of its parent."""
-    if not measurement.parent_throughputs:
-        return None
-    return _ratio(measurement.throughputs, measurement.parent_throughputs)
-
-
-def stored_speedup(session: Session) -> SessionValue | None:
-    """Return the speedup of a stored session; None where it has none."""
+def _speedup(session: Session) -> SessionValue | None:
+    """Return the median of a session over the median of its parent; None where it has none."""
     if session.parent_runs:
-        return _ratio(session.runs, session.parent_runs)
+        return ratio_value(session.runs, session.parent_runs)
     if session.speedup is None:
         return None
     check_rates([session.speedup], "a stored speedup")
@@ -136,35 +190,68 @@ def stored_speedup(session: Session) -> SessionValue | None:
     )
 
 
-def speedup(
-    case: Case, measurement: Measurement, stored: Sequence[Session]
-) -> MetricValues | None:
-    """Return the speedup, where both sides have one."""
-    now = speedup_value(measurement)
-    same = _over_same(measurement, stored)
-    before = tuple(found for session in same if (found := stored_speedup(session)) is not None)
-    if now is None or not before:
-        return None
-    return MetricValues(now=now, stored=before, prior=priors.of_throughput(case))
-
-
-def stored_memory(session: Session) -> SessionValue | None:
-    """Return the peak memory of a stored session; None where it has none, or one of 0."""
+def _peak_memory(session: Session) -> SessionValue | None:
+    """Return the peak memory of the largest rank; None where it is unknown, or 0."""
     values = session.peak_memory_bytes
     return session_value(values, sign=-1) if values and min(values) > 0 else None
 
 
-def peak_memory(
-    case: Case, measurement: Measurement, stored: Sequence[Session]
-) -> MetricValues | None:
-    """Return the peak memory of the largest rank, where both sides know it."""
-    now = [float(run.peak_memory_bytes or 0) for run in measurement.runs]
-    before = tuple(found for session in stored if (found := stored_memory(session)) is not None)
-    if not before or not min(now) > 0:
-        return None
-    return MetricValues(
-        now=session_value(now, sign=-1),
-        stored=before,
-        prior=priors.MEMORY[case.layout.device],
-        sign=-1,
+def has_speedup(session: Session) -> bool:
+    """Return whether a session has a speedup; raise ``CaseError`` for an impossible one."""
+    return _speedup(session) is not None
+
+
+def with_reference_of(now: Session, stored: Sequence[Session]) -> tuple[Session, ...]:
+    """Return stored sessions without a speedup over another layout than that of ``now``.
+
+    It is no other value of the same metric.
+    """
+    return tuple(
+        session
+        if session.reference == now.reference
+        else replace(session, speedup=None, parent_runs=())
+        for session in stored
     )
+
+
+def session_now(measurement: Measurement, device: DeviceKind) -> Session:
+    """Return a measurement as a session, to be compared with stored ones."""
+    runs = measurement.runs
+    peaks = [float(run.peak_memory_bytes or 0) for run in runs]
+    falls = [run.loss_fall for run in runs if run.loss_fall is not None]
+    return Session(
+        time="",
+        runs=measurement.throughputs,
+        parent_runs=measurement.parent_throughputs,
+        reference=measurement.reference,
+        peak_memory_bytes=tuple(peaks),
+        estimates=_estimates(runs),
+        metrics=figures_of_runs(runs),
+        scaling=stored_scaling(runs, device),
+        loss_fall=falls[0] if falls else None,
+    )
+
+
+def _estimates(runs: Sequence[RunSummary]) -> Mapping[str, tuple[float, ...]]:
+    """Return the runs by each estimator that all of them have, where each is a rate."""
+    names = set.intersection(*(set(run.estimates) for run in runs))
+    rates = {name: tuple(run.estimates[name] for run in runs) for name in sorted(names)}
+    return {
+        name: values
+        for name, values in rates.items()
+        if all(math.isfinite(rate) and rate > 0 for rate in values)
+    }
+
+
+def figures_of_runs(runs: Sequence[RunSummary]) -> Mapping[str, StoredFigures]:
+    """Return the metrics that all runs have."""
+    names = set.intersection(*(set(run.metrics) for run in runs))
+    figures: dict[str, Figure] = {name: runs[0].metrics[name] for name in sorted(names)}
+    return {
+        name: StoredFigures(
+            runs=tuple(run.metrics[name].value for run in runs),
+            unit=figure.unit,
+            better=figure.better,
+        )
+        for name, figure in figures.items()
+    }

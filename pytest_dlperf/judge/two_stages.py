@@ -8,32 +8,29 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.finding import FigureValue, Finding, Weight, in_stage, known_figures
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
-from pytest_dlperf.judge import refusals, sentences
-from pytest_dlperf.judge.brief import (
-    ACCEPT_IT,
-    WORDS,
-    ends,
-    remedy_of_pairs,
-    than_before,
-    what_is_worse,
-    with_remedy,
-)
 from pytest_dlperf.judge.creep import is_suspected
+from pytest_dlperf.judge.decide import DECIDED_BY
 from pytest_dlperf.judge.screen import looked
 from pytest_dlperf.judge.stats.contrast import Spread, margin
 from pytest_dlperf.judge.stats.family import certify_alpha
 from pytest_dlperf.judge.stats.priors import ENOUGH_SESSIONS
+from pytest_dlperf.judge.verdict import findings_of, judgement_by, with_finding
+from pytest_dlperf.judge.words.first_line import RED, metric_in_brief
+from pytest_dlperf.judge.words.phrases import change, change_than, ends, signed
 
 #: Verdicts that no pair can change: nothing was measured, or there is nothing to compare with.
 _WITHOUT_A_LEVEL: Final = frozenset({Verdict.ERROR, Verdict.NOT_RUN, Verdict.NO_BASELINE})
+#: Findings that no pair can change: the stored number is that of another training.
+_OTHER_WORK: Final = frozenset({"conditions-differ", "work-unchecked"})
 
 
 def rule_of_a_stage(rule: Rule) -> Rule:
@@ -59,44 +56,39 @@ def other_sides(
     is_step = judgement.throughput.verdict in {Verdict.REGRESSED, Verdict.IMPROVED}
     may_creep = case.known is None and not is_step
     anchor = baseline.anchor if may_creep and is_suspected(measurement, baseline, rule) else None
-    is_open = _is_open(case, measurement, judgement, baseline, rule)
+    alpha = certify_alpha(rule_of_a_stage(rule), looked(case, measurement))
+    is_open = _is_open(judgement, baseline, alpha)
     last = baseline.level[-1] if is_open else None
     return tuple(session for session in (anchor, last) if session is not None)
 
 
 def _can_be_paired(measurement: Measurement, judgement: Judgement, baseline: Baseline) -> bool:
-    """Whether pairs could answer: not about other work, or other conditions.
-
-    Then the stored number is that of another training.
-    """
+    """Return whether pairs could answer: not about other work, or other conditions."""
     if baseline.source.kind != "measured" or not baseline.level:
         return False
     if judgement.verdict in _WITHOUT_A_LEVEL or _is_cut_short(measurement):
         return False
-    return not refusals.differs(measurement, baseline) and not refusals.unchecked(measurement)
+    return not any(finding.code in _OTHER_WORK for finding in judgement.findings)
 
 
-def _is_open(
-    case: Case, measurement: Measurement, judgement: Judgement, baseline: Baseline, rule: Rule
-) -> bool:
-    """Whether stored sessions left a case open.
+def _is_open(judgement: Judgement, baseline: Baseline, alpha: float) -> bool:
+    """Return whether stored sessions left a case open.
 
     A pass stands where enough sessions are stored, and the case is among them.
     """
     if judgement.verdict not in GOOD:
         return True
-    alpha = certify_alpha(rule_of_a_stage(rule), looked(case, measurement))
     return not _is_where_it_was(judgement.throughput, baseline, alpha)
 
 
 def _is_where_it_was(throughput: Comparison, baseline: Baseline, alpha: float) -> bool:
-    """Whether a case is among its stored sessions, and within the tolerance by their spread alone.
+    """Return whether a case is among its stored sessions, and within the tolerance by these.
 
     The prior, which the judge adds to it, is that of quieter machines than some are. On a machine
     that became faster, code that became slower looks unchanged, or improved: what is outside of
     the spread in either direction is no pass yet.
     """
-    levels = [math.log(statistics.median(one.runs)) for one in baseline.level if one.runs]
+    levels = [math.log(statistics.median(known.runs)) for known in baseline.level if known.runs]
     if len(levels) < ENOUGH_SESSIONS or throughput.change is None or throughput.tolerance is None:
         return False
     se = statistics.stdev(levels) * math.sqrt(1 + 1 / len(levels))
@@ -127,27 +119,39 @@ def decided_by_pairs(
     slower and the environment is another one, the stored sessions still judge that; where it is
     not known, a slowdown that only they see is not judged.
     """
-    details = (*_lines(pairs), *_lines(stored))
+    stages = (("pairs", pairs), ("stored", stored))
     has_run = pairs.throughput.change is not None
     if pairs.verdict in GOOD and stored.verdict in GOOD and not has_run:
-        return replace(stored, details=details)
+        return with_finding(stored, "equal-code", text=pairs.reason)
     if pairs.verdict in GOOD and stored.verdict not in GOOD:
         is_red = stored.verdict is Verdict.REGRESSED
+        seen = _seen_by_both(stored, pairs)
         if environment:
-            remedy = f"{measured_by} measures that" if measured_by else ACCEPT_IT
-            first = with_remedy(f"{_of_both(stored, pairs)}; {_some(environment)}", remedy)
-            return replace(stored, reason=first, details=details)
+            changed = {
+                "seen": seen,
+                "environment": _some(environment),
+                "measured_by": measured_by,
+                DECIDED_BY: "stored",
+            }
+            return _decided(_lead("environment-changed", changed), stored, stages)
         if unknown and (is_red or not has_run):
-            first = with_remedy(f"{_of_both(stored, pairs)}; {unknown}", ACCEPT_IT)
-            kept = replace(stored, reason=first, details=details)
-            return _not_judged(kept) if is_red else kept
-    first = f"{_stored(stored)}; side by side with {against} {_beside(stored, pairs)}: "
-    first += _conclusion(pairs, stored)
-    if pairs.verdict is Verdict.REGRESSED:
-        first = with_remedy(first, f"find what changed, or {ACCEPT_IT}")
-    if pairs.verdict is Verdict.INCONCLUSIVE:
-        first = with_remedy(first, remedy_of_pairs(pairs.throughput))
-    return replace(pairs, reason=_with_remarks(first, pairs), details=details)
+            weight = Weight.DIFFERENT if is_red else Weight.NOTE
+            not_known = {"seen": seen, "unknown": unknown, DECIDED_BY: "stored"}
+            return _decided(_lead("packages-unknown", not_known, weight), stored, stages)
+    rate = pairs.throughput
+    did_rest = pairs.verdict in GOOD and stored.throughput.verdict is Verdict.REGRESSED
+    figures = {
+        "seen": _seen(stored),
+        "against": against,
+        "beside": _beside(stored, pairs),
+        "verdict": str(pairs.verdict),
+        "machine_did_the_rest": did_rest or None,
+        "kind": "pairs",
+        "runs_needed": rate.runs_needed,
+        "adaptive": _is_adaptive(pairs) or None,
+        DECIDED_BY: "pairs",
+    }
+    return _decided(_lead("pairs-decided", figures), pairs, stages)
 
 
 def decided_by_packages(
@@ -165,17 +169,22 @@ def decided_by_packages(
     says which differ, and ``undo`` what installs those of before; ``environment`` is what else
     changed, in words. Where the packages are no slower either, the stored sessions judge the rest.
     """
-    seen = f"{_of_both(stored, code)}; {changed}: {_change_of(packages)}"
-    details = (*_lines(packages), *_lines(code), *_lines(stored))
+    stages = (("packages", packages), ("pairs", code), ("stored", stored))
+    figures: dict[str, FigureValue | None] = {
+        "seen": _seen_by_both(stored, code),
+        "packages": changed,
+        "beside": _change_by_packages(packages),
+    }
     if packages.verdict in GOOD and environment:
-        reason = f"{seen}\n{_some(environment)}; {ACCEPT_IT}"
-        return replace(stored, reason=reason, details=details)
-    first = f"{seen}: {packages.verdict}"
-    if len(first.split()) > WORDS:
-        first = f"{_worst(stored)}; {changed}: {_change_of(packages)}: {packages.verdict}"
-    if packages.verdict is Verdict.REGRESSED:
-        first = with_remedy(first, f"{undo}, or {ACCEPT_IT}")
-    return replace(packages, reason=_with_remarks(first, packages), details=details)
+        figures |= {"environment": _some(environment), DECIDED_BY: "stored"}
+        return _decided(_lead("environment-changed", figures), stored, stages)
+    figures |= {
+        "seen_by_stored": _worst(stored),
+        "verdict": str(packages.verdict),
+        "undo": undo,
+        DECIDED_BY: "packages",
+    }
+    return _decided(_lead("packages-decided", figures), packages, stages)
 
 
 def with_same_code(stored: Judgement, *, against: str) -> Judgement:
@@ -183,99 +192,101 @@ def with_same_code(stored: Judgement, *, against: str) -> Judgement:
 
     Nothing that could be slower was changed, so that it is never red.
     """
-    first = f"{_worst(stored)} with the code and packages of {against}"
-    if stored.verdict not in GOOD:
-        first = with_remedy(f"{first}: the machine or its settings did it", ACCEPT_IT)
-    return replace(
-        stored,
-        verdict=Verdict.PASSED,
-        reason=first,
-        details=_lines(stored),
-        throughput=stored.throughput.as_refused(Verdict.PASSED),
-        metrics={},
-    )
+    figures = {
+        "seen": _worst(stored),
+        "against": against,
+        "machine_did_it": stored.verdict not in GOOD or None,
+    }
+    lead = _lead("same-code", figures, Weight.GREEN)
+    decided = _decided(lead, stored, (("stored", stored),))
+    return replace(decided, throughput=stored.throughput.as_refused(Verdict.PASSED), metrics={})
 
 
-def without_pairs(stored: Judgement, why: str) -> Judgement:
+def without_pairs(stored: Judgement, why: str, *, details: Sequence[str] = ()) -> Judgement:
     """Return the verdict by stored sessions alone, which says why no pair was possible.
 
-    Of a good one that is a detail.
+    Of a good one that is a detail; ``details`` are those of an arm that failed.
     """
-    words = f"no pairs: {why}"
-    if stored.verdict in GOOD:
-        return replace(stored, details=(words, *stored.details))
-    return replace(stored, reason=f"{stored.reason}\n{words}")
+    is_detail = stored.verdict in GOOD or None
+    decided = with_finding(stored, "no-pairs", text=why, is_detail=is_detail)
+    return with_finding(decided, "arm-failed", text="\n".join(details)) if details else decided
 
 
-def _lines(judged: Judgement) -> tuple[str, ...]:
-    """Return what else is said of one stage: its first line is in that of both."""
-    first, *remarks = judged.reason.split("\n")
-    return (*(() if judged.details else (first,)), *remarks, *judged.details)
+def _lead(
+    code: str, figures: Mapping[str, FigureValue | None], weight: Weight = Weight.NOTE
+) -> Finding:
+    return Finding(code=code, weight=weight, figures=known_figures(figures))
 
 
-def _with_remarks(first: str, pairs: Judgement) -> str:
-    """Return a first line with the remarks of pairs, as that a budget cut them short."""
-    return "\n".join([first, *pairs.reason.split("\n")[1:]])
+def _decided(
+    lead: Finding, deciding: Judgement, stages: Sequence[tuple[str, Judgement]]
+) -> Judgement:
+    """Return the judgement with what each stage found; ``deciding`` has the comparisons."""
+    findings = [
+        finding for name, judgement in stages for finding in in_stage(findings_of(judgement), name)
+    ]
+    decided = judgement_by(
+        (lead, *findings), throughput=deciding.throughput, metrics=deciding.metrics
+    )
+    if lead.weight is Weight.DIFFERENT:
+        rate = deciding.throughput.as_refused(decided.verdict)
+        return replace(decided, throughput=rate)
+    return decided
 
 
-def _not_judged(judged: Judgement) -> Judgement:
-    verdict = Verdict.INCOMPARABLE
-    return replace(judged, verdict=verdict, throughput=judged.throughput.as_refused(verdict))
+def _is_adaptive(pairs: Judgement) -> bool:
+    return any(finding.figures.get("adaptive") for finding in pairs.findings)
 
 
 def _worst(stored: Judgement) -> str:
     """Return what stored sessions saw: the rate, or what else is red."""
+    rate = stored.throughput
     if stored.verdict is Verdict.REGRESSED and (
-        stored.throughput.verdict is not Verdict.REGRESSED or stored.throughput.refused
+        rate.verdict is not Verdict.REGRESSED or rate.refused
     ):
-        return what_is_worse(stored, Verdict.REGRESSED) or _stored(stored)
-    return _stored(stored)
+        return metric_in_brief(stored.findings, RED) or _seen(stored)
+    return _seen(stored)
 
 
-def _stored(stored: Judgement) -> str:
-    return than_before(stored.throughput, "stored")
+def _seen(stored: Judgement) -> str:
+    rate = stored.throughput
+    if rate.change is None:
+        return "not compared with stored sessions"
+    return change_than(rate.change, "stored")
 
 
 def _beside(stored: Judgement, pairs: Judgement) -> str:
     """Return what pairs saw: of what got worse in the same way as it was seen, no more words."""
-    throughput = pairs.throughput
-    if pairs.verdict is Verdict.REGRESSED and throughput.verdict is not Verdict.REGRESSED:
-        return what_is_worse(pairs, Verdict.REGRESSED) or "worse"
-    if throughput.change is None:
+    rate = pairs.throughput
+    if pairs.verdict is Verdict.REGRESSED and rate.verdict is not Verdict.REGRESSED:
+        return metric_in_brief(pairs.findings, RED) or "worse"
+    if rate.change is None:
         return "not compared"
-    words = sentences.change(throughput.change)
+    words = change(rate.change)
     is_plain = pairs.verdict is Verdict.REGRESSED or (stored.throughput.change or 0.0) < 0
     if words.endswith("slower") and is_plain:
         words = words.removesuffix(" slower")
-    return words if throughput.interval is None else f"{words} {ends(throughput)}"
+    return words if rate.interval is None else f"{words} {ends(*rate.interval)}"
 
 
-def _of_both(stored: Judgement, code: Judgement) -> str:
+def _seen_by_both(stored: Judgement, code: Judgement) -> str:
     """Return that the code is not the cause of a slowdown, with what pairs of it showed."""
-    change = code.throughput.change
-    if change is None:
+    beside = code.throughput.change
+    if beside is None:
         return f"{_worst(stored)}; the code is the same"
-    beside = f"side by side {sentences.signed(change)}"
-    return f"{_worst(stored)}; the code is not the cause ({beside})"
+    return f"{_worst(stored)}; the code is not the cause (side by side {signed(beside)})"
 
 
-def _change_of(pairs: Judgement) -> str:
-    change = pairs.throughput.change
-    is_other = pairs.throughput.verdict is not Verdict.REGRESSED
-    if pairs.verdict is Verdict.REGRESSED and is_other:
-        worse = what_is_worse(pairs, Verdict.REGRESSED)
+def _change_by_packages(pairs: Judgement) -> str:
+    rate = pairs.throughput
+    if pairs.verdict is Verdict.REGRESSED and rate.verdict is not Verdict.REGRESSED:
+        worse = metric_in_brief(pairs.findings, RED)
         if worse:
             return worse
-    return "not compared" if change is None else sentences.change(change)
+    return "not compared" if rate.change is None else change(rate.change)
 
 
 def _some(environment: Sequence[str]) -> str:
     """Return the first of what changed; the results have all."""
     more = f" and {len(environment) - 1} more" if len(environment) > 1 else ""
     return environment[0] + more
-
-
-def _conclusion(pairs: Judgement, stored: Judgement) -> str:
-    if pairs.verdict in GOOD and stored.throughput.verdict is Verdict.REGRESSED:
-        return f"{pairs.verdict}; the machine did the rest"
-    return f"{pairs.verdict}"

@@ -180,7 +180,7 @@ def judged_schema() -> dict[str, Any]:
         "logs. Of several cases of results files it prints a results file "
         "(outcomes.schema.json). Rates are global, in the training's unit per second.",
         "oneOf": [alone, several],
-        "$defs": {"Comparison": definitions["Comparison"]},
+        "$defs": {name: definitions[name] for name in ("Comparison", "Finding")},
     }
 
 

@@ -25,7 +25,7 @@ from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import explained
 from pytest_dlperf.flow.pipeline import judge_again
-from pytest_dlperf.judge.comparisons import tolerance_of
+from pytest_dlperf.judge.tolerance import tolerance_of
 from pytest_dlperf.launch.arms.checkout import Checkout
 from pytest_dlperf.report import json_
 from pytest_dlperf.session.folder import changed_for_training

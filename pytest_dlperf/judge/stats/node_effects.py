@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.findings import NodeEffect, NodeEffects
-from pytest_dlperf.judge.stats.leave_one_out import Stamp, suite_sessions
+from pytest_dlperf.judge.leave_one_out import Stamp, suite_sessions
 
 if TYPE_CHECKING:
     from numpy import float64

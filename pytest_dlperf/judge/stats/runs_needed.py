@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from pytest_dlperf.core.verdict import Prior, Rule
-from pytest_dlperf.judge.metrics import MetricValues
 from pytest_dlperf.judge.screen import Spending
+from pytest_dlperf.judge.sides import Sides
 from pytest_dlperf.judge.stats.contrast import Contrast, Spread, margin, median_cost, quantile
 from pytest_dlperf.judge.stats.family import alarm_alpha, certify_alpha
 from pytest_dlperf.judge.stats.paired import PairedDifferences, contrast_of, likely_variance
@@ -56,23 +56,23 @@ def pairs_needed(
 
 
 def stored_runs_needed(
-    metric: MetricValues, found: Contrast, tolerance_log: float, rule: Rule, spent: Spending
+    sides: Sides, found: Contrast, tolerance_log: float, rule: Rule, spent: Spending
 ) -> int | None:
     """Return how many runs in all would decide it four times in five, against stored sessions.
 
     This assumes that the shift is the true one. None where no number of runs would decide it, as
     sessions differ too much.
     """
-    medians, have = len(metric.now.samples), len(metric.now.samples[0])
+    medians, have = len(sides.now.samples), len(sides.now.samples[0])
     certify, alarm = certify_alpha(rule, spent), alarm_alpha(rule, spent)
-    effect = margin(rule.min_effect, metric.sign)
+    effect = margin(rule.min_effect, sides.sign)
 
     def reach(spread: Spread, alpha: float, least: float = 0.0) -> float:
         return max(least, spread.reach(alpha)) + _POWER_QUANTILE * spread.se
 
     def decides(count: int) -> bool:
         share = medians * median_cost(count) / count
-        spreads = expected_alarm(share, metric.stored, metric.prior)
+        spreads = expected_alarm(share, sides.stored, sides.prior)
         is_within = found.shift + tolerance_log > reach(spreads[0], certify)
         # More runs of now do not show how far sessions differ: ``far`` stays
         slower = max(reach(spread, alarm, found.far) for spread in spreads)

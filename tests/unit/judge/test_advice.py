@@ -39,9 +39,9 @@ def test_the_remedy_is_a_comparison_side_by_side(
 ) -> None:
     judged = judge(GPU, now, before, rule)
     assert judged.verdict is verdict
-    assert "--dlperf-against=REF" in judged.reason
-    assert "--update-baselines" not in judged.reason
-    assert "as before" not in judged.reason or before is not None
+    assert "--dlperf-against=REF" in judged.text
+    assert "--update-baselines" not in judged.text
+    assert "as before" not in judged.text or before is not None
 
 
 def test_an_interval_without_zero_is_said_to_be_no_alarm_where_it_is_none() -> None:
@@ -49,7 +49,7 @@ def test_an_interval_without_zero_is_said_to_be_no_alarm_where_it_is_none() -> N
     found = judged.throughput
     assert found.interval is not None
     assert found.interval[1] < 0
-    assert "the interval alone is not an alarm" in judged.reason
+    assert "the interval alone is not an alarm" in judged.text
     wide = sentences.undecided(Comparison(interval=(-0.03, 0.01)), RULE, "this noise")
     assert "alarm" not in wide
 

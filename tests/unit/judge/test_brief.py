@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from pytest_dlperf.judge.brief import WORDS, in_brief, what_is_worse
 
 from pytest_dlperf.core.protocol import PROTOCOLS
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
-from pytest_dlperf.judge.brief import WORDS, in_brief, what_is_worse
-from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.two_stages import (
     decided_by_packages,
     decided_by_pairs,
     with_same_code,
     without_pairs,
 )
+from pytest_dlperf.judge.verdict import judge_pairs
 from tests.helpers.judge_builders import CONDITIONS, around, baseline, case, measurement, session
 
 PROTOCOL = PROTOCOLS["default"]
@@ -61,7 +61,7 @@ def judged() -> Iterator[Judgement]:
         problem = Problem(code=code, message="a problem is told in many words " * 9)
         found = replace(measurement(around(90)), problems=(problem,))
         yield judge(of, found, stored, rule)
-        yield judge_interleaved(of, found, measurement(around(95)), rule)
+        yield judge_pairs(of, found, measurement(around(95)), rule)
 
 
 def first(judgement: Judgement) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
-from pytest_dlperf.judge.refusals import cut_short, never_measured
+from pytest_dlperf.judge.budget import cut_short, never_measured
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))

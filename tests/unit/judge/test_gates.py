@@ -15,11 +15,11 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.metric import Figure, StoredFigures, gates_of
 from pytest_dlperf.core.verdict import KnownState, Rule, Verdict
 from pytest_dlperf.judge import judge
+from pytest_dlperf.judge.budget import cut_short
 from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.gates import apart_from_speed
-from pytest_dlperf.judge.interleaved import judge_interleaved
-from pytest_dlperf.judge.refusals import cut_short
 from pytest_dlperf.judge.stats import family
+from pytest_dlperf.judge.verdict import judge_pairs
 from tests.helpers.judge_builders import around, baseline, case, measurement, session
 
 pytestmark = pytest.mark.newest
@@ -48,7 +48,7 @@ def test_a_compile_that_takes_20_per_cent_longer_fails_with_the_throughput_certi
     judged = judge(subject, now, stored("compile_seconds", around(10)), RULE)
     assert judged.verdict is Verdict.REGRESSED
     assert judged.throughput.verdict is Verdict.PASSED
-    assert judged.reason.startswith("compile time changed by +20.0 % (10 s to 12 s;")
+    assert judged.text.startswith("compile time changed by +20.0 % (10 s to 12 s;")
     same = measured("compile_seconds", around(10))
     assert judge(subject, same, stored("compile_seconds", around(10)), RULE).verdict is (
         Verdict.PASSED
@@ -63,7 +63,7 @@ def test_one_more_graph_break_fails_from_one_run(now: int, verdict: Verdict, pro
     judged = judge(subject, found, stored("graph_breaks", [3, 2, 3, 3, 3], unit=""), RULE)
     if verdict is Verdict.REGRESSED:
         assert judged.verdict is verdict
-        assert judged.reason.startswith("graph breaks: 3 to 4, and any change for the worse")
+        assert judged.text.startswith("graph breaks: 3 to 4, and any change for the worse")
     else:
         assert judged.verdict is not Verdict.REGRESSED
         assert problem or judged.metrics["graph_breaks"].verdict is verdict
@@ -73,13 +73,13 @@ def test_a_metric_that_is_open_leaves_a_case_open() -> None:
     subject = case("1n8g", metrics=gates_of({"step_p95": "1%"}))
     judged = judge(subject, measured("step_p95", around(1)), stored("step_p95", around(1)), RULE)
     assert judged.verdict is Verdict.INCONCLUSIVE
-    assert "neither certainly within its tolerance of 1.0 %" in judged.reason
+    assert "neither certainly within its tolerance of 1.0 %" in judged.text
 
 
 def test_a_metric_that_only_this_session_has_is_said_not_to_be_judged() -> None:
     subject = case("1n8g", metrics=gates_of(["compile_seconds"]))
     judged = judge(subject, measured("compile_seconds", [1.0] * 5), stored("other", [1.0]), RULE)
-    assert "compile time is not judged, as no stored session has it" in judged.reason
+    assert "compile time is not judged, as no stored session has it" in judged.text
     assert "compile_seconds" not in judged.metrics
 
 
@@ -102,18 +102,18 @@ def test_a_metric_that_cannot_be_compared_is_an_error(
 def test_pairs_are_gated_on_the_same_metrics() -> None:
     subject = case("1n8g", metrics=gates_of({"graph_breaks": None}))
     now, before = (measured("graph_breaks", [n] * 5, unit="") for n in (1, 0))
-    judged = judge_interleaved(subject, now, before, RULE)
+    judged = judge_pairs(subject, now, before, RULE)
     assert judged.verdict is Verdict.REGRESSED
     # There is no baseline that could be accepted
-    assert "--update-baselines" not in judged.reason
-    assert judge_interleaved(subject, before, now, RULE).verdict is not Verdict.REGRESSED
+    assert "--update-baselines" not in judged.text
+    assert judge_pairs(subject, before, now, RULE).verdict is not Verdict.REGRESSED
 
 
 @pytest.mark.parametrize("problem", ["disturbed", "drift"])
 def test_a_count_that_is_worse_fails_pairs_whose_rates_are_not_judged(problem: str) -> None:
     subject = case("1n8g", metrics=gates_of({"graph_breaks": None}))
     now, before = (measured("graph_breaks", [n] * 5, "", problem=problem) for n in (1, 0))
-    judged = judge_interleaved(subject, now, before, RULE)
+    judged = judge_pairs(subject, now, before, RULE)
     assert judged.verdict is Verdict.REGRESSED
     assert set(judged.metrics) == {"graph_breaks"}
 
@@ -122,20 +122,20 @@ def test_a_metric_that_one_arm_alone_has_is_an_error() -> None:
     subject = case("1n8g", metrics=gates_of({"graph_breaks": None}))
     has, lacks = (measured(name, [1] * 5, unit="") for name in ("graph_breaks", "recompiles"))
     with pytest.raises(CaseError, match="only the runs of the other arm have it"):
-        judge_interleaved(subject, lacks, has, RULE)
+        judge_pairs(subject, lacks, has, RULE)
     # A commit that adds a metric is compared in all else
-    judged = judge_interleaved(subject, has, lacks, RULE)
+    judged = judge_pairs(subject, has, lacks, RULE)
     assert judged.verdict is Verdict.PASSED
-    assert judged.reason.endswith("is not judged, as the other arm does not report it")
+    assert judged.text.endswith("is not judged, as the other arm does not report it")
 
 
 def test_a_program_that_begins_to_report_a_metric_of_its_own_is_compared_in_all_else() -> None:
     subject = case("1n8g", metrics=gates_of(["load"]))
     before = measurement(around(100))
-    judged = judge_interleaved(subject, measured("load", [1.0] * 5), before, RULE)
+    judged = judge_pairs(subject, measured("load", [1.0] * 5), before, RULE)
     assert judged.verdict is Verdict.PASSED
     with pytest.raises(CaseError, match="not every run has it"):
-        judge_interleaved(subject, before, measured("load", [1.0] * 5), RULE)
+        judge_pairs(subject, before, measured("load", [1.0] * 5), RULE)
 
 
 def test_a_metric_that_one_run_lacks_is_an_error() -> None:
@@ -189,7 +189,7 @@ def test_a_count_that_is_worse_stays_regressed_where_the_budget_ends() -> None:
     judged = judge(subject, now, stored("graph_breaks", [3], unit=""), RULE)
     found = cut_short(judged, "45 min", looked=False)
     assert found.verdict is Verdict.REGRESSED
-    assert found.reason.endswith("the budget of 45 min is spent")
+    assert found.text.endswith("the budget of 45 min is spent")
 
 
 def test_the_parts_of_a_case_spend_its_error_rate_at_most() -> None:

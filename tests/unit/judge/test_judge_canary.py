@@ -31,9 +31,9 @@ def test_a_machine_that_slowed_with_the_case_is_incomparable() -> None:
     now = measurement(around(85), canary={"matmul": 42.5, "copy": 10.0})
     judged = judge(GPU, now, BEFORE, RULE)  # type: ignore[arg-type]
     assert judged.verdict is Verdict.INCOMPARABLE
-    assert "15.0 % slower" in judged.reason
-    assert "canary matmul" in judged.reason
-    assert "measure again" in judged.reason
+    assert "15.0 % slower" in judged.text
+    assert "canary matmul" in judged.text
+    assert "measure again" in judged.text
     assert judged.throughput.change == pytest.approx(-0.15, abs=0.01)
     assert not judged.throughput.is_judged
 
@@ -49,14 +49,14 @@ def test_each_metric_of_the_canary_may_explain_a_change() -> None:
     apart = {"matmul": 65.0, "copy": 8.5}
     judged = judge(GPU, measurement(around(85), canary=apart), before, RULE)  # type: ignore[arg-type]
     assert judged.verdict is Verdict.INCOMPARABLE
-    assert "15.0 % slower than with the baseline; measure" in judged.reason
+    assert "15.0 % slower than with the baseline; measure" in judged.text
 
 
 def test_a_change_far_beyond_the_machine_is_judged_and_says_so() -> None:
     now = measurement(around(50), canary={"matmul": 45.0, "copy": 10.0})
     judged = judge(GPU, now, BEFORE, RULE)  # type: ignore[arg-type]
     assert judged.verdict is Verdict.REGRESSED
-    assert "does not explain it" in judged.reason
+    assert "does not explain it" in judged.text
     # A machine that became faster explains no slowdown.
     assert verdict(80, {"matmul": 55.0, "copy": 10.0}) is Verdict.REGRESSED
 
@@ -134,18 +134,18 @@ def test_each_node_is_compared_with_itself() -> None:
     # The slowest node is as slow as ever, the other has become slower.
     judged = by_node({"n1": 40.0, "n2": 42.0}, {"n1": 40.0, "n2": 50.0}, level=90)
     assert judged.verdict is Verdict.INCOMPARABLE
-    assert "node n2 itself is 16.0 % slower" in judged.reason
+    assert "node n2 itself is 16.0 % slower" in judged.text
     assert by_node({"n1": 40.0, "n2": 50.0}, {"n1": 40.0, "n2": 50.0}).verdict is Verdict.PASSED
 
 
 def test_a_node_counts_only_in_the_sessions_that_ran_on_it() -> None:
     assert by_node({"n1": 50.0}, {"n2": 40.0}, {"n1": 50.0}).verdict is Verdict.PASSED
     judged = by_node({"n1": 42.0}, {"n2": 42.0}, {"n1": 50.0}, level=90)
-    assert "the machine itself is 16.0 % slower" in judged.reason
+    assert "the machine itself is 16.0 % slower" in judged.text
 
 
 def test_a_new_node_is_compared_with_the_slowest_of_before() -> None:
     assert by_node({"n1": 50.0, "n3": 41.0}, {"n1": 50.0, "n2": 40.0}).verdict is Verdict.PASSED
     judged = by_node({"n1": 50.0, "n3": 30.0}, {"n1": 50.0, "n2": 40.0}, level=80)
     assert judged.verdict is Verdict.INCOMPARABLE
-    assert "the machine itself is 25.0 % slower" in judged.reason
+    assert "the machine itself is 25.0 % slower" in judged.text

@@ -11,7 +11,7 @@ from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge, more_runs
-from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.verdict import judge_pairs
 from tests.helpers.judge_builders import (
     CONDITIONS,
     around,
@@ -116,7 +116,7 @@ def judged(now: Measurement, before: Baseline | None, precision: str = "fp32") -
 def test_a_loss_that_hardly_fell_is_an_error_at_any_speed(rate: float) -> None:
     found = judged(measured(0.8, 0.8, 0.12, rate=rate), stored(0.78))
     assert found.verdict is Verdict.ERROR
-    assert found.reason.startswith(
+    assert found.text.startswith(
         "fast but wrong: the loss fell by 12.0 % in run 3, the baseline's fell by 78.0 %"
     )
     assert found.throughput.now == rate
@@ -186,7 +186,7 @@ def test_another_training_is_incomparable_and_not_wrong() -> None:
     now = measured(0.2, conditions=replace(CONDITIONS, version=2))
     found = judged(now, stored(0.8))
     assert found.verdict is Verdict.INCOMPARABLE
-    assert "version: 2, was 1" in found.reason
+    assert "version: 2, was 1" in found.text
 
 
 def test_a_wrong_training_is_wrong_on_a_disturbed_machine_too() -> None:
@@ -202,7 +202,7 @@ def test_how_fast_a_wrong_training_was_is_shown() -> None:
     assert seen.refused
     assert seen.change is not None
     assert seen.interval is not None
-    pairs = judge_interleaved(CPU, slower, measured(0.8), RULE)
+    pairs = judge_pairs(CPU, slower, measured(0.8), RULE)
     assert pairs.verdict is Verdict.ERROR
     assert pairs.throughput.refused
     assert pairs.throughput.change == pytest.approx(seen.change)

@@ -40,10 +40,10 @@ BEFORE = stored(around(100), around(101))
 def test_a_verdict_that_hangs_on_the_rule_is_unsteady_and_names_the_stretch():
     judged = judge(GPU, by_rules(around(90), around(101)), BEFORE, RULE)
     assert judged.verdict is Verdict.UNSTEADY
-    assert "work over time -10.0 %, regressed" in judged.reason
-    assert "median step +0.0 %, certified" in judged.reason
-    assert "iterations 110 to 119 ran at" in judged.reason
-    assert "took 18% of the time" in judged.reason
+    assert "work over time -10.0 %, regressed" in judged.text
+    assert "median step +0.0 %, certified" in judged.text
+    assert "iterations 110 to 119 ran at" in judged.text
+    assert "took 18% of the time" in judged.text
     assert judged.throughput.change == pytest.approx(-0.10, abs=0.001)
     assert not judged.throughput.is_judged
 
@@ -99,7 +99,7 @@ def with_memory(bytes_now: int) -> tuple[Measurement, Baseline]:
 def test_memory_that_grew_fails_a_case_whose_rules_disagree(bytes_now: int, verdict: Verdict):
     judged = judge(GPU, *with_memory(bytes_now), RULE)
     assert judged.verdict is verdict
-    assert "by different rules disagree" in judged.reason
+    assert "by different rules disagree" in judged.text
     assert judged.throughput.verdict is Verdict.UNSTEADY
     assert set(judged.metrics) == ({"peak_memory"} if bytes_now > 10**9 else set())
 
@@ -120,4 +120,4 @@ def test_memory_that_grew_fails_a_case_that_others_disturbed(
     problem = Problem(code=code, message="the GPU was busy")
     judged = judge(GPU, replace(now, problems=(problem,)), before, RULE)
     assert judged.verdict is verdict
-    assert "the GPU was busy" in judged.reason
+    assert "the GPU was busy" in judged.text

@@ -39,7 +39,7 @@ def test_a_speedup_that_fell_fails_where_throughput_is_not_certified() -> None:
     judged = judge(GPU, now, baseline(*five()), RULE)
     assert judged.throughput.verdict is Verdict.INCONCLUSIVE
     assert judged.verdict is Verdict.REGRESSED
-    assert judged.reason.startswith("speedup fell by 15.8 %")
+    assert judged.text.startswith("speedup fell by 15.8 %")
 
 
 def test_a_speedup_that_fell_is_excused_by_a_certified_throughput() -> None:
@@ -47,7 +47,7 @@ def test_a_speedup_that_fell_is_excused_by_a_certified_throughput() -> None:
     judged = judge(GPU, now, baseline(*five()), RULE)
     assert judged.verdict is Verdict.PASSED
     assert judged.metrics["speedup"].verdict is Verdict.REGRESSED
-    assert "only because one device became 14.0 % faster" in judged.reason
+    assert "only because one device became 14.0 % faster" in judged.text
 
 
 def test_speedup_is_absent_where_one_side_lacks_it() -> None:
@@ -65,7 +65,7 @@ def test_the_ideal_speedup_is_that_over_the_reference(rate: float, implausible: 
     found = judge(GPU, now, None, RULE)
     assert (found.verdict is Verdict.UNSTEADY) is implausible
     if implausible:
-        assert "of 1n8g over 1n2g is implausible: the runs of 1n2g were slowed" in found.reason
+        assert "of 1n8g over 1n2g is implausible: the runs of 1n2g were slowed" in found.text
 
 
 def test_a_stored_speedup_without_its_runs_is_compared() -> None:
@@ -79,7 +79,7 @@ def test_a_speedup_above_the_number_of_devices_is_unsteady(before: bool) -> None
     now = measurement(around(100), parent=around(10))
     judged = judge(GPU, now, baseline(*five()) if before else None, RULE)
     assert judged.verdict is Verdict.UNSTEADY
-    assert "a speedup of 10 on 8 devices" in judged.reason
+    assert "a speedup of 10 on 8 devices" in judged.text
 
 
 def test_a_speedup_above_the_number_of_devices_within_noise_is_judged() -> None:
@@ -93,7 +93,7 @@ def test_a_grown_peak_memory_fails_a_case_that_passed() -> None:
     judged = judge(GPU, now, baseline(*five(GB)), RULE)
     assert judged.throughput.verdict is Verdict.PASSED
     assert judged.verdict is Verdict.REGRESSED
-    assert judged.reason.startswith("peak memory grew by 5.0 % (953.7 to 1001 MiB; 90 % interval")
+    assert judged.text.startswith("peak memory grew by 5.0 % (953.7 to 1001 MiB; 90 % interval")
     found = judged.metrics["peak_memory"]
     assert found.change == pytest.approx(0.05)
     assert found.interval is not None
@@ -135,7 +135,7 @@ def test_a_regressed_throughput_stays_the_reason() -> None:
     now = measurement(around(80), memory=2 * GB, parent=around(100 / 7))
     judged = judge(GPU, now, baseline(*five(GB)), RULE)
     assert judged.verdict is Verdict.REGRESSED
-    assert judged.reason.startswith("20.0 % slower")
+    assert judged.text.startswith("20.0 % slower")
 
 
 def test_drifting_steps_do_not_explain_a_peak_memory_that_grew() -> None:
@@ -144,7 +144,7 @@ def test_drifting_steps_do_not_explain_a_peak_memory_that_grew() -> None:
     assert judged.verdict is Verdict.REGRESSED
     assert set(judged.metrics) == {"peak_memory"}
     assert judged.throughput.verdict is Verdict.UNSTEADY
-    assert judged.reason.startswith("peak memory grew by 100.0 %")
+    assert judged.text.startswith("peak memory grew by 100.0 %")
     steady = judge(GPU, replace(now, runs=measurement(around(100), memory=GB).runs),
                    baseline(*five(GB)), RULE)  # fmt: skip
     assert steady.verdict is Verdict.UNSTEADY

@@ -89,6 +89,6 @@ def test_the_interval_holds_the_change_and_the_sentence_is_one(subject, now, bef
         assert found.change is not None
         assert found.interval[0] < found.change < found.interval[1]
         assert found.change == pytest.approx(found.now / found.before - 1, abs=1e-9)
-    assert judged.reason
-    assert ". " not in judged.reason
-    assert "\n" not in judged.reason
+    assert judged.text
+    assert ". " not in judged.text
+    assert "\n" not in judged.text

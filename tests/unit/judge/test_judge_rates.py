@@ -139,7 +139,7 @@ def test_recorded_cpu_runs_of_unchanged_code_are_never_regressed(source, family)
         for before, now in permutations(sessions, 2)
     ]
     for one in judged:
-        assert one.verdict is not Verdict.REGRESSED, one.reason
+        assert one.verdict is not Verdict.REGRESSED, one.text
 
 
 @recorded

@@ -39,35 +39,35 @@ def test_unchanged_is_passed_and_says_what_it_can_see() -> None:
     assert found.sees is not None
     assert 0.02 < found.sees < 0.06
     assert not found.provisional
-    assert "unchanged from the baseline" in judged.reason
-    assert f"{100 * found.sees:.1f} % would have been detected" in judged.reason
+    assert "unchanged from the baseline" in judged.text
+    assert f"{100 * found.sees:.1f} % would have been detected" in judged.text
 
 
 def test_a_large_slowdown_is_regressed_and_names_the_remedy() -> None:
     judged = judge(GPU, measurement(around(90)), baseline(*FIVE), RULE)
     assert judged.verdict is Verdict.REGRESSED
     assert judged.throughput.change == pytest.approx(-0.1, abs=1e-3)
-    assert "10.0 % slower" in judged.reason
-    assert "--update-baselines --dlperf-reason=TEXT" in judged.reason
+    assert "10.0 % slower" in judged.text
+    assert "--update-baselines --dlperf-reason=TEXT" in judged.text
 
 
 def test_a_large_speedup_is_improved() -> None:
     judged = judge(GPU, measurement(around(110)), baseline(*FIVE), RULE)
     assert judged.verdict is Verdict.IMPROVED
-    assert "10.0 % faster" in judged.reason
+    assert "10.0 % faster" in judged.text
 
 
 def test_between_the_margins_is_inconclusive() -> None:
     judged = judge(GPU, measurement(around(96)), baseline(*FIVE), RULE)
     assert judged.verdict is Verdict.INCONCLUSIVE
-    assert "no number of runs would decide it" in judged.reason
+    assert "no number of runs would decide it" in judged.text
 
 
 def test_slower_for_certain_yet_within_tolerance_is_passed_and_says_so() -> None:
     rule = replace(RULE, tolerance=0.15)
     judged = judge(GPU, measurement(around(92)), baseline(*FIVE), rule)
     assert judged.verdict is Verdict.PASSED
-    assert judged.reason.startswith("certainly slower")
+    assert judged.text.startswith("certainly slower")
 
 
 def test_below_min_effect_nothing_is_regressed() -> None:
@@ -83,14 +83,14 @@ def test_one_stored_session_is_provisional_and_certifies_what_its_noise_allows()
         judged = judge(case(), now, before, replace(RULE, tolerance=tolerance))
         assert judged.verdict is verdict
         assert judged.throughput.provisional
-        assert "the one stored session" in judged.reason
+        assert "the one stored session" in judged.text
 
 
 @pytest.mark.parametrize("before", [None, baseline()])
 def test_without_stored_runs_there_is_no_verdict(before: object) -> None:
     judged = judge(GPU, measurement(around(100)), before, RULE)  # type: ignore[arg-type]
     assert judged.verdict is Verdict.NO_BASELINE
-    assert "--update-baselines" in judged.reason
+    assert "--update-baselines" in judged.text
     assert judged.throughput.change is None
     assert judged.throughput.now == pytest.approx(100)
 
@@ -99,8 +99,8 @@ def test_other_conditions_are_incomparable_and_named() -> None:
     other = baseline(*FIVE, conditions=replace(CONDITIONS, dtype="bfloat16", threads_per_rank=4))
     judged = judge(GPU, measurement(around(50)), other, RULE)
     assert judged.verdict is Verdict.INCOMPARABLE
-    assert "dtype: float32, was bfloat16" in judged.reason
-    assert "threads_per_rank: 1, was 4" in judged.reason
+    assert "dtype: float32, was bfloat16" in judged.text
+    assert "threads_per_rank: 1, was 4" in judged.text
     assert judged.throughput.change == pytest.approx(-0.5, abs=0.01)
     assert not judged.throughput.is_judged
 
@@ -109,21 +109,21 @@ def test_another_unit_is_incomparable_even_with_a_published_number() -> None:
     other = replace(published(100.0), unit="clips")
     judged = judge(GPU, measurement(around(100)), other, RULE)
     assert judged.verdict is Verdict.INCOMPARABLE
-    assert "unit: images, was clips" in judged.reason
+    assert "unit: images, was clips" in judged.text
     assert judged.throughput.change is None
 
 
 def test_a_published_number_has_no_conditions_and_the_sentence_says_what_it_is() -> None:
     judged = judge(GPU, measurement(around(100)), published(99.9, 100.2), RULE)
     assert judged.verdict is Verdict.PASSED
-    assert "the published number (report 002 fp32)" in judged.reason
+    assert "the published number (report 002 fp32)" in judged.text
 
 
 def test_a_disturbed_session_is_incomparable() -> None:
     now = measurement(around(50), problem="disturbed", message="others used 40 % of the CPUs.")
     judged = judge(GPU, now, baseline(*FIVE), RULE)
     assert judged.verdict is Verdict.INCOMPARABLE
-    assert "others used 40 % of the CPUs;" in judged.reason
+    assert "others used 40 % of the CPUs;" in judged.text
 
 
 @pytest.mark.parametrize("code", ["drift", "implausible-speedup", "recompiled"])
@@ -132,7 +132,7 @@ def test_problems_of_the_measurement_are_unsteady(code: str, before: object) -> 
     now = measurement(around(100), problem=code, message="the steps became slower")
     judged = judge(GPU, now, before, RULE)  # type: ignore[arg-type]
     assert judged.verdict is Verdict.UNSTEADY
-    assert "the steps became slower" in judged.reason
+    assert "the steps became slower" in judged.text
 
 
 def test_other_problems_change_nothing() -> None:

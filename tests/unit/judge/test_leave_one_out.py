@@ -13,11 +13,7 @@ from scipy.stats import binom
 from pytest_dlperf.core.baseline import Session
 from pytest_dlperf.core.verdict import TOLERANCE, Rule, Verdict
 from pytest_dlperf.judge.compare import compare
-from pytest_dlperf.judge.metrics import MetricValues, stored_throughput
-from pytest_dlperf.judge.screen import ONE_LOOK
-from pytest_dlperf.judge.stats.contrast import squares_of_runs
-from pytest_dlperf.judge.stats.family import of_throughput
-from pytest_dlperf.judge.stats.leave_one_out import (
+from pytest_dlperf.judge.leave_one_out import (
     Stamp,
     alarms_in,
     can_be_certified,
@@ -27,6 +23,10 @@ from pytest_dlperf.judge.stats.leave_one_out import (
     of_level,
     suite_sessions,
 )
+from pytest_dlperf.judge.metrics import MetricValues, stored_throughput
+from pytest_dlperf.judge.screen import ONE_LOOK
+from pytest_dlperf.judge.stats.contrast import squares_of_runs
+from pytest_dlperf.judge.stats.family import of_throughput
 from pytest_dlperf.judge.stats.priors import THROUGHPUT
 from tests.helpers.judge_builders import Noise, around, session
 

@@ -11,7 +11,7 @@ import pytest
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.run import MACHINE_DRIFTED, Problem, RunSummary
 from pytest_dlperf.core.verdict import Rule, Verdict
-from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.verdict import judge_pairs
 from tests.helpers.judge_builders import case, measurement, run
 
 
@@ -54,12 +54,12 @@ def test_a_drift_that_the_other_arm_shares_is_the_machines(
 ):
     now, before = in_lock_step(0.0, 1)
     for arms in ((with_codes(now, *codes), before), (now, with_codes(before, *codes))):
-        assert judge_interleaved(case(), *arms, Rule(tolerance=0.05)).verdict is verdict
+        assert judge_pairs(case(), *arms, Rule(tolerance=0.05)).verdict is verdict
         # The rates of runs that alternate have the machine's drift in them.
         alone = [
             replace(arm, runs=tuple(replace(one, turns=()) for one in arm.runs)) for arm in arms
         ]
-        judged = judge_interleaved(case(), *alone, Rule(tolerance=0.05))
+        judged = judge_pairs(case(), *alone, Rule(tolerance=0.05))
         assert judged.verdict is Verdict.UNSTEADY
 
 
@@ -77,24 +77,24 @@ def leaking(arm: Measurement) -> Measurement:
 
 def test_a_leak_of_one_arm_is_a_slowdown_although_its_first_half_is_as_fast():
     now, before = in_lock_step(0.0, 1)
-    judged = judge_interleaved(case(), leaking(now), before, Rule(tolerance=0.05))
+    judged = judge_pairs(case(), leaking(now), before, Rule(tolerance=0.05))
     assert judged.verdict is Verdict.REGRESSED
     # The other arm's leak is no slowdown, nor is one that both have excused by its faster half
     for arms in ((now, leaking(before)), (leaking(now), with_codes(before, "drift"))):
-        assert judge_interleaved(case(), *arms, Rule(tolerance=0.05)).verdict is Verdict.UNSTEADY
+        assert judge_pairs(case(), *arms, Rule(tolerance=0.05)).verdict is Verdict.UNSTEADY
 
 
 def test_pairs_of_turns_vary_less_than_medians_of_whole_windows():
     in_turns, apart = [], []
     for seed in range(20):
         arms = in_lock_step(0.0, seed, count=3)
-        in_turns.append(judge_interleaved(case(), *arms, Rule()).throughput.change)
+        in_turns.append(judge_pairs(case(), *arms, Rule()).throughput.change)
         alone = [
             replace(arm, runs=tuple(replace(one, turns=()) for one in arm.runs)) for arm in arms
         ]
-        judged = judge_interleaved(case(), *alone, Rule())
+        judged = judge_pairs(case(), *alone, Rule())
         apart.append(judged.throughput.change)
-        assert "lock-step" not in judged.reason
+        assert "lock-step" not in judged.text
     assert statistics.pstdev(apart) > 2 * statistics.pstdev(in_turns)
 
 
@@ -104,7 +104,7 @@ def test_iterations_in_lock_step_count_by_the_work_they_do():
         replace(one, estimates={"median_step": 2 * one.estimates["median_step"]})
         for one in now.runs
     ]
-    judged = judge_interleaved(case(), replace(now, runs=tuple(doubled)), before, Rule())
+    judged = judge_pairs(case(), replace(now, runs=tuple(doubled)), before, Rule())
     assert judged.throughput.change == pytest.approx(1, abs=0.01)
 
 
@@ -119,5 +119,5 @@ def test_a_last_turn_that_was_cut_short_is_no_pair_of_turns():
             turns=(50, 149),
         )
         arms.append(replace(measurement([1.0] * 5), runs=(one,) * 5))
-    judged = judge_interleaved(case(), arms[0], arms[1], Rule())
+    judged = judge_pairs(case(), arms[0], arms[1], Rule())
     assert judged.throughput.change == 0

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import more_runs
-from pytest_dlperf.judge.interleaved import judge_interleaved
+from pytest_dlperf.judge.verdict import judge_pairs
 from tests.helpers.judge_builders import case, measurement
 
 TRIES = 600
@@ -31,7 +31,7 @@ def verdicts(sd: float, slower: float, rule: Rule, *, max_runs: int = 10) -> lis
         judged = None
         while more := more_runs(subject, judged, len(now), in_pairs=True):
             now, before = now + rates(100 * (1 - slower), more), before + rates(100, more)
-            judged = judge_interleaved(subject, measurement(now), measurement(before), rule)
+            judged = judge_pairs(subject, measurement(now), measurement(before), rule)
         assert judged is not None
         found.append((str(judged.verdict), len(now)))
     return found

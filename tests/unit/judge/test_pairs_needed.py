@@ -10,7 +10,7 @@ import pytest
 
 from pytest_dlperf.core.verdict import TOLERANCE, Prior, Rule, Verdict
 from pytest_dlperf.judge.compare import verdict_of
-from pytest_dlperf.judge.numbers import Numbers, judge_pairs
+from pytest_dlperf.judge.evidence.numbers import Numbers
 from pytest_dlperf.judge.screen import ONE_LOOK, Spending
 from pytest_dlperf.judge.stats.paired import pairs_of
 from pytest_dlperf.judge.stats.priors import PAIRS
@@ -76,9 +76,9 @@ def test_plain_numbers_say_the_same() -> None:
     rates = tuple(100 * math.exp(value) for value in exactly(4, 0.0, 0.05))
     before = Numbers(name="a", unit="", sessions=((100.0,) * 4,))
     now = Numbers(name="b", unit="", sessions=(rates,))
-    judged = judge_pairs(before, now, Rule())
+    judged = judge_number_pairs(before, now, Rule())
     needed = judged.throughput.runs_needed
     assert needed == pairs_needed(
         pairs_of(exactly(4, 0.0, 0.05), [0.0] * 4), PAIRS["gpu"], TOLERANCE, Rule(), ONE_LOOK
     )
-    assert f"about {needed} runs in all would decide it" in judged.reason
+    assert f"about {needed} runs in all would decide it" in judged.text

@@ -10,8 +10,8 @@ from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
-from pytest_dlperf.judge.interleaved import judge_interleaved
-from pytest_dlperf.judge.log_verdict import LogRun, LogSide, judge_logs
+from pytest_dlperf.judge.evidence.logs import LogRun, LogSide
+from pytest_dlperf.judge.verdict import judge_logs, judge_pairs
 from tests.helpers.judge_builders import (
     CONDITIONS,
     around,
@@ -74,7 +74,7 @@ def test_what_was_not_in_one_steady_state_is_left_to_pairs(problem: str, level: 
     before = baseline(*[session(around(100))] * 5)
     judged = judge(GPU, measurement(around(level), problem=problem), before, ALONE)
     assert judged.verdict is Verdict.UNSTEADY
-    assert "it was so" in judged.reason
+    assert "it was so" in judged.text
     assert judged.throughput.change == pytest.approx(level / 100 - 1, abs=0.01)
 
 
@@ -113,11 +113,11 @@ def test_a_canary_too_noisy_to_refuse_is_evidence_against_an_alarm() -> None:
 def test_pairs_that_drift_are_regressed_where_every_part_of_them_is_slower() -> None:
     before = by_rules(measurement(around(100, 0.002, 10)), 1.0)
     drifting = steps(measurement(around(60, 0.002, 10), problem="drift"), 0.08, 0.12)
-    assert judge_interleaved(GPU, by_rules(drifting, 1.0), before, ALONE).verdict is (
+    assert judge_pairs(GPU, by_rules(drifting, 1.0), before, ALONE).verdict is (
         Verdict.REGRESSED
     )
     recovers = steps(measurement(around(60, 0.002, 10), problem="drift"), 0.05, 0.15)
-    judged = judge_interleaved(GPU, by_rules(recovers, 1.0), before, ALONE)
+    judged = judge_pairs(GPU, by_rules(recovers, 1.0), before, ALONE)
     assert judged.verdict is Verdict.UNSTEADY
     assert judged.throughput.change == pytest.approx(-0.4, abs=0.01)
     assert judged.throughput.interval is not None

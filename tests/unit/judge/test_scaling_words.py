@@ -19,8 +19,8 @@ from pytest_dlperf.core.run import (
 )
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
-from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.scaling import why
+from pytest_dlperf.judge.verdict import judge_pairs
 from tests.helpers.judge_builders import around, baseline, case, measurement, run, session
 
 GPU = case("2n4g")
@@ -170,8 +170,8 @@ def test_the_sentence_of_a_speedup_that_fell_says_why(share: float | None, was: 
     gpu = case("1n8g")
     alone = judge(gpu, now_measured(96, five(0.41), alone=114 / 7), before, RULE)
     assert alone.verdict is Verdict.REGRESSED
-    assert alone.reason.startswith("speedup fell by 15.8 %")
-    assert f": all-reduce 41 % of the step{was}; find what makes" in alone.reason
+    assert alone.text.startswith("speedup fell by 15.8 %")
+    assert f": all-reduce 41 % of the step{was}; find what makes" in alone.text
     slower = judge(gpu, now_measured(80, five(0.41)), before, RULE)
     assert slower.verdict is Verdict.REGRESSED
     assert slower.reason.startswith("20.0 % slower")
@@ -191,9 +191,9 @@ def test_links_alone_that_became_slower_fail_the_speedup_and_excuse_nothing() ->
     assert judged.verdict is Verdict.REGRESSED
     assert judged.metrics["speedup"].verdict is Verdict.REGRESSED
     assert not judged.throughput.is_judged
-    assert "speedup fell by 60." in judged.reason
-    assert "all-reduce 70 % of the step, was 23 %" in judged.reason
-    assert "the canary's all-reduce itself is 90.0 % slower" in judged.reason
+    assert "speedup fell by 60." in judged.text
+    assert "all-reduce 70 % of the step, was 23 %" in judged.text
+    assert "the canary's all-reduce itself is 90.0 % slower" in judged.text
     # A whole machine that became slower stays no regression.
     slow = {"matmul_gflop_per_s": 5.0, "all_reduce_gb_per_s": 1.0}
     judged = judge(gpu, now_measured(40, five(0.7), canary=slow), before, RULE)
@@ -203,8 +203,8 @@ def test_links_alone_that_became_slower_fail_the_speedup_and_excuse_nothing() ->
 def test_pairs_say_it_too() -> None:
     gpu = case("1n8g")
     now, before = now_measured(80, five(0.41)), now_measured(100, five(0.23))
-    judged = judge_interleaved(gpu, now, before, RULE)
+    judged = judge_pairs(gpu, now, before, RULE)
     assert judged.verdict is Verdict.REGRESSED
-    assert judged.reason.endswith("; all-reduce 41 % of the step, was 23 %")
-    assert "all-reduce" not in judge_interleaved(gpu, before, before, RULE).reason
+    assert judged.text.endswith("; all-reduce 41 % of the step, was 23 %")
+    assert "all-reduce" not in judge_pairs(gpu, before, before, RULE).reason
     assert stored_scaling(before.runs, "gpu") == stored(0.23, skew=pytest.approx(0.005, abs=0.005))

@@ -8,7 +8,6 @@ import pytest
 
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
-from pytest_dlperf.judge.interleaved import judge_interleaved
 from pytest_dlperf.judge.two_stages import (
     decided_by_packages,
     decided_by_pairs,
@@ -16,6 +15,7 @@ from pytest_dlperf.judge.two_stages import (
     rule_of_a_stage,
     with_same_code,
 )
+from pytest_dlperf.judge.verdict import judge_pairs
 from tests.helpers.judge_builders import around, baseline, case, measurement, published, session
 
 GPU = case("1n2g")
@@ -74,12 +74,12 @@ def test_each_stage_has_half_of_the_error_rate_of_a_certificate() -> None:
     """Pairs that one stage of 5 % would pass; an alarm has its whole rate."""
     rates = [98.0, 99.5, 101.0, 97.5, 100.5], [100.0] * 5
     arms = measurement(rates[0]), measurement(rates[1])
-    alone = judge_interleaved(GPU, *arms, Rule(tolerance=0.03))
+    alone = judge_pairs(GPU, *arms, Rule(tolerance=0.03))
     p_passed = alone.throughput.p_passed
     assert p_passed is not None
     assert 0.3 * 0.025 < p_passed < 0.3 * 0.05, "four looks share it"
     assert alone.verdict is Verdict.PASSED
-    paired = judge_interleaved(GPU, *arms, rule_of_a_stage(Rule(tolerance=0.03)))
+    paired = judge_pairs(GPU, *arms, rule_of_a_stage(Rule(tolerance=0.03)))
     assert paired.verdict is Verdict.INCONCLUSIVE
     assert paired.throughput.sees == alone.throughput.sees
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.judge.refusals import UNSTEADY
+from pytest_dlperf.judge.problem_codes import UNSTEADY
 from pytest_dlperf.measure.summary import summarise
 from tests.helpers.record_files import case, changed, rank_records, write
 

@@ -1,0 +1,358 @@
+"""Pairs of runs, one of each arm: run i of now and run i of the other arm."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.metrics import gate_of
+from pytest_dlperf.core.quantity import same_unit
+from pytest_dlperf.core.run import RunSummary, stored_scaling
+from pytest_dlperf.core.verdict import MEMORY_TOLERANCE, Comparison, Prior, Rule, Verdict
+from pytest_dlperf.judge.compare import comparison_of
+from pytest_dlperf.judge.drift import drifts, problem_text, without_drift_of_machine
+from pytest_dlperf.judge.evidence import Evidence, Kind, Loss
+from pytest_dlperf.judge.gates import check_gates, figures
+from pytest_dlperf.judge.half_windows import faster_halves
+from pytest_dlperf.judge.metrics import CaseMetric, count_comparison, tolerance_of_gate
+from pytest_dlperf.judge.problem_codes import UNSTEADY
+from pytest_dlperf.judge.scaling import why
+from pytest_dlperf.judge.screen import spending
+from pytest_dlperf.judge.sides import check_rates
+from pytest_dlperf.judge.stats import family, priors
+from pytest_dlperf.judge.stats.contrast import Contrast
+from pytest_dlperf.judge.stats.paired import by_pairs, contrast_of, pairs_of
+from pytest_dlperf.judge.stats.runs_needed import pairs_needed
+from pytest_dlperf.judge.tolerance import tolerance_of
+
+
+def evidence_of_pairs(
+    case: Case,
+    now: Measurement,
+    before: Measurement,
+    rule: Rule,
+    *,
+    varied: Collection[str] = (),
+    against: str = "the other arm",
+) -> Evidence:
+    """Return both arms of a case; run i of ``now`` and run i of ``before`` are a pair.
+
+    ``varied`` are the conditions that the arms differ in on purpose; ``against`` names the arm of
+    ``before``. Raises ``CaseError`` for rates that are not positive finite numbers, for runs
+    without a pair, and for a gated metric that the working tree lacks.
+    """
+    _check(case, now, before)
+    in_turns = took_turns(now, before)
+    differences = _differences(now, before, varied)
+    if in_turns:
+        # Arms that drift alike met the same machine, so that their difference counts
+        now, before = map(without_drift_of_machine, (now, before))
+    evidence = Evidence(
+        kind=Kind.PAIRS,
+        rule=rule,
+        unit=now.unit,
+        throughput=now.throughput,
+        against=against,
+        than=against,
+        spent=spending(case.protocol, len(now.runs), in_pairs=True),
+        case=case,
+        now=now,
+        before=before,
+        loss=_loss(case, now, before),
+        differences=differences,
+        problems=(now.problems, before.problems),
+        lacking=_lacking(case, now, before),
+    )
+    if differences and not same_unit(now.unit, before.unit):
+        return evidence
+    return _Pairs(evidence, case, now, before).compared()
+
+
+def _check(case: Case, now: Measurement, before: Measurement) -> None:
+    if len(now.runs) != len(before.runs) or not now.runs:
+        raise CaseError(
+            f"{now.case_id}: {len(now.runs)} runs and {len(before.runs)} of the other arm do not "
+            "form pairs, so there is nothing to judge"
+        )
+    check_rates(now.throughputs, f"{now.case_id}, a run")
+    check_rates(before.throughputs, f"{now.case_id}, a run of the other arm")
+    check_gates(case, now, ())
+    # An older program may lack a metric
+    known = {name for run in before.runs for name in run.metrics}
+    reported = tuple(gate for gate in case.metrics if gate.name in known)
+    check_gates(replace(case, metrics=reported), before, ())
+    for gate in case.metrics:
+        if figures(gate, before) and not figures(gate, now):
+            raise CaseError(
+                f"{case.id}: metric {gate.name} is gated, and only the runs of the other arm have "
+                "it"
+            )
+
+
+def took_turns(now: Measurement, before: Measurement) -> bool:
+    """Return whether all runs of both arms were in lock-step."""
+    return all(run.turns for run in (*now.runs, *before.runs))
+
+
+def _differences(
+    now: Measurement, before: Measurement, varied: Collection[str]
+) -> tuple[str, ...]:
+    kept = {name: getattr(now.conditions, name) for name in varied}
+    return now.conditions.differences(replace(before.conditions, **kept))
+
+
+def _loss(case: Case, now: Measurement, before: Measurement) -> Loss | None:
+    falls = tuple(run.loss_fall for run in before.runs if run.loss_fall is not None)
+    if case.loss != "falls" or now.conditions.data != "synthetic" or not falls:
+        return None
+    return Loss(
+        now=tuple(run.loss_fall for run in now.runs),
+        before=falls,
+        precision=case.precision,
+        whose="the other arm's",
+    )
+
+
+def _lacking(case: Case, now: Measurement, before: Measurement) -> Mapping[str, str]:
+    return {
+        gate.name: "before" if figures(gate, now) else "now"
+        for gate in case.metrics
+        if not figures(gate, before)
+    }
+
+
+class _Pairs:
+    """The comparisons of pairs; all metrics have the same error rates."""
+
+    def __init__(
+        self, evidence: Evidence, case: Case, now: Measurement, before: Measurement
+    ) -> None:
+        self._evidence, self._case, self._now, self._before = evidence, case, now, before
+        self._rule, self._device = evidence.rule, case.layout.device
+        self._tolerance = tolerance_of(case, None, evidence.rule)
+        count, protocol = len(now.runs), case.protocol
+        # The error rates of the last look if more pairs followed
+        most = max(protocol.max_runs, protocol.runs + 1, count + 1)
+        self._last = spending(replace(protocol, max_runs=most), most, in_pairs=True)
+
+    def compared(self) -> Evidence:
+        """Return the evidence with the comparison of every metric that both arms have."""
+        now, before, case = self._now, self._before, self._case
+        medians = (_medians(now.runs), _medians(before.runs))
+        by_median = rates_in_turns(now.runs, before.runs) or medians
+        rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
+        rate, contrast = self._compare(
+            rates, priors.PAIRS[self._device], family.of_throughput(self._rule)
+        )
+        others = self._others()
+        window = others.get("whole_window")
+        rate = replace(rate, runs_needed=_needed(rate, window))
+        unsteady = any(problem_text(side, UNSTEADY) for side in (now, before))
+        return replace(
+            self._evidence,
+            comparisons={"throughput": rate, **others, **self._gated()},
+            metrics=self._metrics(),
+            contrast=contrast,
+            is_slower_anyway=unsteady and self._is_slower_by_all(rate, window),
+            why_devices_wait=self._why(),
+            figures={
+                "by_median": all(by_median),
+                "in_turns": took_turns(now, before),
+                "runs": len(now.runs),
+                "run_s": sum(
+                    statistics.median(run.elapsed_s for run in side.runs) for side in (now, before)
+                ),
+                "adaptive": case.protocol.adaptive,
+            },
+        )
+
+    def _why(self) -> str:
+        """Return what makes devices wait, of a training on several of them.
+
+        The arms are not measured on one device, so whether speedup fell is unknown.
+        """
+        if self._case.world_size < 2:
+            return ""
+        stored = [stored_scaling(self._before.runs, self._device)]
+        return why(self._now.runs, stored, self._device)
+
+    def _others(self) -> dict[str, Comparison]:
+        """Return the metrics of every case, where all runs of both arms have them."""
+        now, before, device = self._now, self._before, self._device
+        compared: dict[str, Comparison] = {}
+        prior = priors.PAIRS[device]
+        if _medians(now.runs) and _medians(before.runs):
+            rates = (now.throughputs, before.throughputs)
+            compared["whole_window"], _ = self._compare(rates, prior)
+        mine, theirs = _cpu_seconds(self._case, now.runs), _cpu_seconds(self._case, before.runs)
+        if device == "cpu" and mine and theirs:
+            compared["cpu_seconds"], _ = self._compare((mine, theirs), prior, sign=-1)
+        mine, theirs = _peaks(now.runs), _peaks(before.runs)
+        if mine and theirs:
+            rule = family.of_memory(self._rule, len(self._case.metrics))
+            compared["peak_memory"], _ = self._compare(
+                (mine, theirs), priors.MEMORY[device], rule, sign=-1, tolerance=MEMORY_TOLERANCE
+            )
+        return compared
+
+    def _metrics(self) -> Mapping[str, CaseMetric]:
+        """Return the metrics of the marker that the arm of now has."""
+        return {
+            gate.name: CaseMetric(
+                name=gate.name,
+                value_in=lambda _session: None,
+                prior=priors.of_figure(values[0].unit, self._device),
+                is_count=gate.is_count is True,
+                unit=values[0].unit,
+                is_gate=True,
+                gates=len(self._case.metrics),
+            )
+            for gate in map(gate_of, self._case.metrics)
+            if (values := figures(gate, self._now))
+        }
+
+    def _gated(self) -> dict[str, Comparison]:
+        """Return the metrics that the marker gates, where every run of both arms has them."""
+        compared: dict[str, Comparison] = {}
+        for gate in map(gate_of, self._case.metrics):
+            mine, theirs = (figures(gate, arm) for arm in (self._now, self._before))
+            if not theirs:
+                continue
+            values = [figure.value for figure in mine], [figure.value for figure in theirs]
+            if gate.is_count:
+                compared[gate.name] = count_comparison(*values, mine[0].better)
+                continue
+            prior = priors.of_figure(mine[0].unit, self._device)
+            sign = 1 if mine[0].better == "higher" else -1
+            tolerance = tolerance_of_gate(gate, mine[0].unit)
+            compared[gate.name], _ = self._compare(values, prior, sign=sign, tolerance=tolerance)
+        return compared
+
+    def _is_slower_by_all(self, *known: Comparison | None) -> bool:
+        """Return whether even the faster half of each run is slower than all of the other's.
+
+        And ``known``, the comparisons by whole runs, regressed as well. Where only this arm drifts
+        in lock-step, the other one shows that the code did it, and whole runs are enough.
+        """
+        now, before = self._now, self._before
+        in_turns = took_turns(now, before)
+        may_be_machine = drifts(before) or (not in_turns and drifts(now))
+        faster = faster_halves(now) if may_be_machine else now
+        if faster is None or any(
+            comparison is not None and comparison.verdict is not Verdict.REGRESSED
+            for comparison in known
+        ):
+            return False
+        compared, _ = self._compare(
+            (faster.throughputs, before.throughputs),
+            priors.PAIRS[self._device],
+            family.of_throughput(self._rule),
+        )
+        return compared.verdict is Verdict.REGRESSED
+
+    def _compare(
+        self,
+        arms: tuple[Sequence[float], Sequence[float]],
+        prior: Prior,
+        rule: Rule | None = None,
+        *,
+        sign: int = 1,
+        tolerance: float | None = None,
+    ) -> tuple[Comparison, Contrast]:
+        """Return the comparison of values in the order of pairs, and the contrast behind it.
+
+        ``arms`` has the values of now and of before. Without a ``rule`` it is that of a metric
+        beside the throughput.
+        """
+        now, before = arms
+        spent = self._evidence.spent
+        rule = rule or family.of_other(self._rule, len(self._case.metrics))
+        pairs = pairs_of(
+            [sign * math.log(value) for value in now],
+            [sign * math.log(value) for value in before],
+        )
+        contrast = contrast_of(pairs, prior)
+        allowed = self._tolerance if tolerance is None else tolerance
+        compared = comparison_of(contrast, allowed, rule, spent, sign=sign)
+        needed = None
+        if compared.verdict is Verdict.INCONCLUSIVE:
+            needed = pairs_needed(pairs, prior, allowed, rule, self._last, sign=sign)
+        return by_pairs(replace(compared, runs_needed=needed), before), contrast
+
+
+def _needed(rate: Comparison, window: Comparison | None) -> int | None:
+    """Return how many pairs would decide what is open; None where no number would, or nothing is.
+
+    A case passes only if both its median iteration and the whole window are certified.
+    """
+    needed = [
+        comparison.runs_needed
+        for comparison in (rate, window)
+        if comparison is not None and comparison.verdict is Verdict.INCONCLUSIVE
+    ]
+    known = [count for count in needed if count is not None]
+    return max(known) if known and len(known) == len(needed) else None
+
+
+def _medians(runs: Sequence[RunSummary]) -> tuple[float, ...]:
+    """Return the rate of each run by its median iteration, which stalls hardly move.
+
+    Empty where a run lacks it.
+    """
+    rates = tuple(run.estimates.get("median_step", 0.0) for run in runs)
+    return rates if all(math.isfinite(rate) and rate > 0 for rate in rates) else ()
+
+
+def rates_in_turns(
+    now: Sequence[RunSummary], before: Sequence[RunSummary]
+) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Return the rates of runs in lock-step; None where a pair of runs took no turns.
+
+    Those of ``before`` are by the median iteration. Those of ``now`` differ from them by the ratio
+    of median iterations, of which the median over the pairs of turns is taken, as the turns of a
+    pair follow each other and met the same neighbours; and by the ratio of the work of an
+    iteration. A last turn of less than half the length of the others is left out.
+    """
+    mine_by_median, theirs = _medians(now), _medians(before)
+    mine = []
+    for run, other, own_rate, rate in zip(now, before, mine_by_median, theirs, strict=False):
+        if not run.turns or run.turns != other.turns:
+            return None
+        turns = [slice(*ends) for ends in pairwise((*run.turns, len(run.step_seconds)))]
+        if len(turns) > 1 and 2 * _length(turns[-1]) < _length(turns[0]):
+            turns.pop()
+        ratios = [_median_s(other, turn) / _median_s(run, turn) for turn in turns]
+        window = slice(run.turns[0], None)
+        work = own_rate * _median_s(run, window) / (rate * _median_s(other, window))
+        mine.append(rate * work * statistics.median(ratios))
+    return (tuple(mine), theirs) if mine else None
+
+
+def _length(turn: slice) -> int:
+    return int(turn.stop - turn.start)
+
+
+def _median_s(run: RunSummary, iterations: slice) -> float:
+    return statistics.median(run.step_seconds[iterations])
+
+
+def _cpu_seconds(case: Case, runs: Sequence[RunSummary]) -> tuple[float, ...]:
+    """Return the CPU seconds per iteration of all ranks together; empty where one is unknown."""
+    first, end = case.protocol.window
+    values = []
+    for run in runs:
+        known = [rank.cpu_seconds for rank in run.ranks if rank.cpu_seconds is not None]
+        values.append(sum(known) / (end - first) if len(known) == len(run.ranks) else 0.0)
+    return tuple(values) if all(value > 0 for value in values) else ()
+
+
+def _peaks(runs: Sequence[RunSummary]) -> tuple[float, ...]:
+    """Return the peak memory of each run in bytes; empty where one is unknown."""
+    values = tuple(float(run.peak_memory_bytes or 0) for run in runs)
+    return values if min(values) > 0 else ()
