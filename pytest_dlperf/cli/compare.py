@@ -34,6 +34,8 @@ from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.flow.hosts import Hosts
 from pytest_dlperf.flow.log_unit import known_unit
 from pytest_dlperf.flow.pipeline import run_case
+from pytest_dlperf.judge.verdict import reworded
+from pytest_dlperf.judge.words.options import Options
 from pytest_dlperf.launch.arms.git import Preparation
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.launchers import LAUNCHERS
@@ -126,6 +128,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     )
     case = (case_of_suite if arguments.suite else case_of_command)(arguments, bench, here)
     outcome = run_case(case, bench, workload_folder=str(here))
+    options = Options(own=arguments.own_options)
+    outcome = replace(outcome, judgement=reworded(outcome.judgement, options=options))
     if arguments.json:
         say_json(results_to_json([outcome]))
     else:
@@ -140,8 +144,8 @@ def _arm(text: str, what: str) -> Arm:
 
 
 def _sentence(outcome: Outcome, now: Arm) -> str:
-    reason = "\n".join([outcome.judgement.reason, *outcome.judgement.details])
-    return f"{now.name}: {reason}" if outcome.measurement is not None else reason
+    text = outcome.judgement.text
+    return f"{now.name}: {text}" if outcome.measurement is not None else text
 
 
 def bench_of(

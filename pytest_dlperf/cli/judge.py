@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_dlperf.cli import extract as extract_command
-from pytest_dlperf.cli.advice import in_words_of
 from pytest_dlperf.cli.parser import add_json, add_shares
 from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.baseline import Baseline, Session
@@ -29,6 +28,8 @@ from pytest_dlperf.flow.sides import (
     unmeasured,
 )
 from pytest_dlperf.judge.evidence.logs import LogSide
+from pytest_dlperf.judge.verdict import reworded, said, with_finding
+from pytest_dlperf.judge.words.options import Options
 from pytest_dlperf.measure.logs.problems import with_remedy
 from pytest_dlperf.report.schemas import FORMAT
 
@@ -75,7 +76,9 @@ def _judge(arguments: argparse.Namespace) -> int:
         say_json(judged_to_json(pairs, judgements, alone=alone))
     else:
         for key, judgement in judgements.items():
-            say(f"{key}: {_mark(judgement)}\n  {judgement.reason}")
+            say(f"{key}: {_mark(judgement)}")
+            for line in judgement.text.splitlines():
+                say(f"  {line}")
             for side, problem in problems_of(*pairs[key]):
                 say(f"  {side}: {problem.code}: {with_remedy(problem)}")
     failing = set(Verdict) - GOOD if arguments.strict else BAD
@@ -96,26 +99,25 @@ def _verdict(
 ) -> Judgement:
     current = ", ".join(arguments.current)
     if now is None:
-        return Judgement(verdict=Verdict.NOT_RUN, reason=f"{current} does not have it")
+        return said(Verdict.NOT_RUN, f"{current} does not have it")
     if held := unmeasured({current: now, arguments.base: before}):
         return held
     if before is None:
-        return Judgement(verdict=Verdict.NO_BASELINE, reason=f"{arguments.base} does not have it")
+        return said(Verdict.NO_BASELINE, f"{arguments.base} does not have it")
     try:
         judgement = judge_sides(before, now, rule, paired=arguments.paired)
     except CaseError as error:
-        return Judgement(verdict=Verdict.ERROR, reason=str(error))
+        return said(Verdict.ERROR, str(error))
     except KeyError as error:
         raise UsageError(f"{current}: {error} is missing") from error
     files = {os.path.realpath(name) for name in arguments.current}
     if not isinstance(now, LogSide) and files == {os.path.realpath(arguments.base)}:
-        same = f"{judgement.reason}; both sides are the same file"
-        return replace(judgement, reason=same)
+        return with_finding(judgement, "same-files", text="both sides are the same file")
     return judgement
 
 
 def _worded(judgement: Judgement, arguments: argparse.Namespace) -> Judgement:
-    return replace(judgement, reason=in_words_of(arguments, judgement.reason))
+    return reworded(judgement, options=Options(own=arguments.own_options))
 
 
 def _mark(judgement: Judgement) -> str:

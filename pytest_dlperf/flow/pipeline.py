@@ -64,7 +64,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str) -> Outcome:
 def refused_case(case: Case, bench: Bench, why: str) -> Outcome:
     """Return the outcome of a case that cannot run here, and is an error, as ``why`` says."""
     mode = mode_of(bench, "")
-    judgement = Judgement(verdict=Verdict.ERROR, reason=f"{case.id}: {why}")
+    judgement = said(Verdict.ERROR, f"{case.id}: {why}")
     return _outcome_of(case, bench, mode, replace(mode.so_far, judgement=judgement))
 
 

@@ -26,6 +26,8 @@ from pytest_dlperf.judge.stats.priors import LOGS
 from pytest_dlperf.judge.words.options import PYTEST, Options
 from pytest_dlperf.judge.words.sentence import SAYS, words_of
 
+#: Code of the finding that an update was refused.
+NOT_STORED: Final = "not-stored"
 #: The weight of what is known of a verdict by its words alone.
 _WEIGHTS: Final = {verdict: weight for weight, verdict in reversed(list(TABLE.items()))}
 

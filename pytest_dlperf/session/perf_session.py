@@ -32,6 +32,7 @@ from pytest_dlperf.flow.same_code import reported_here
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.flow.unfinished import unfinished
 from pytest_dlperf.judge.stats.family import family_size
+from pytest_dlperf.judge.verdict import said, with_finding
 from pytest_dlperf.launch.arms.checkout import Checkout, checkout_of
 from pytest_dlperf.launch.arms.git import Preparation
 from pytest_dlperf.launch.arms.make import Arms
@@ -269,7 +270,7 @@ class PerfSession:
         case = selected.case
         so_far = Outcome(
             case=case,
-            judgement=Judgement(verdict=Verdict.NOT_RUN, reason="it was not measured"),
+            judgement=said(Verdict.NOT_RUN, "it was not measured"),
             node_id=item.nodeid,
             time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
@@ -285,13 +286,11 @@ class PerfSession:
         except Exception as error:  # noqa: BLE001  # any: it ends this case, and no other one
             words = message_of(error) if isinstance(error, DlperfError) else unforeseen(error)
             reason = masked(f"{case.id}: {words}", self._secrets(case))
-            judgement = Judgement(verdict=Verdict.ERROR, reason=reason)
-            return replace(so_far, judgement=judgement, failed=True)
+            return replace(so_far, judgement=said(Verdict.ERROR, reason), failed=True)
         if not differs:
             return outcome
-        judgement = outcome.judgement
-        reason = f"{judgement.reason}\n{differs}"
-        return replace(outcome, judgement=replace(judgement, reason=reason))
+        judgement = with_finding(outcome.judgement, "measured-again", text=differs)
+        return replace(outcome, judgement=judgement)
 
     def written(self, outcome: Outcome) -> Outcome:
         """Return ``outcome`` as every report and file of the session holds it.

@@ -21,11 +21,12 @@ from pytest_dlperf.core.measurement import CUT_SHORT, Environment, short_commit
 from pytest_dlperf.core.outcome import Outcome, case_as_written
 from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.secret_texts import secrets_of
-from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import explained
 from pytest_dlperf.flow.pipeline import judge_again
 from pytest_dlperf.judge.tolerance import tolerance_of
+from pytest_dlperf.judge.verdict import NOT_STORED, said, without_findings
 from pytest_dlperf.launch.arms.checkout import Checkout
 from pytest_dlperf.report import json_
 from pytest_dlperf.session.folder import changed_for_training
@@ -33,7 +34,6 @@ from pytest_dlperf.store.history.session_runs import SessionRuns
 
 #: Software that is known before a case runs, beside the framework's version.
 _SOFTWARE: Final = ("driver", "image", "kernel")
-_REFUSED: Final = "\nthe baseline was not written: "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,12 +167,10 @@ class Resumed:
 
     def taken(self, outcome: Outcome, node_id: str) -> Outcome:
         """Return ``outcome`` as one of this session."""
-        judgement = outcome.judgement
-        # Tried again by this session, where it stores
-        reason = judgement.reason.partition(_REFUSED)[0]
         return replace(
             outcome,
-            judgement=replace(judgement, reason=reason),
+            # Tried again by this session, where it stores
+            judgement=without_findings(outcome.judgement, {NOT_STORED}),
             node_id=node_id,
             command="",
             failed=False,
@@ -229,8 +227,7 @@ def judged_now(outcome: Outcome, bench: Bench) -> Outcome:
         judgement = judge_again(outcome, baseline, bench.policy.rule)
         judgement = bench.stored.with_folder(judgement)
     except DlperfError as error:
-        judgement = Judgement(verdict=Verdict.ERROR, reason=str(error))
-        return replace(outcome, judgement=judgement)
+        return replace(outcome, judgement=said(Verdict.ERROR, str(error)))
     if outcome.explanation is not None:
         judgement = explained(judgement, outcome.explanation)
     sessions = () if baseline is None else baseline.sessions

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError
+from pytest_dlperf.core.finding import Weight
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import GOOD, Verdict
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import ALWAYS, PROFILE
 from pytest_dlperf.flow.pipeline import judge_again
+from pytest_dlperf.judge.verdict import NOT_STORED, with_finding
 from pytest_dlperf.session.exits import warn
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.baseline import update
@@ -67,17 +69,16 @@ def store_baseline(outcome: Outcome, bench: Bench, settings: Settings, *, fails:
             observe=settings.observe,
         )
     except DlperfError as error:
-        reason = f"{judgement.reason}\nthe baseline was not written: {error}"
+        judgement = with_finding(judgement, NOT_STORED, text=str(error))
         is_refusal = isinstance(error, UpdateRefusedError)
         fails = fails or not (settings.observe and is_refusal)
-        return replace(outcome, judgement=replace(judgement, reason=reason), failed=fails)
+        return replace(outcome, judgement=judgement, failed=fails)
     _keep_profile(outcome, bench, change.what)
     # All else was accepted with a reason, set aside, or is the first session
     fails = fails and judgement.verdict in GOOD
-    reason = f"{judgement.reason}\n{change.text}"
-    if judgement.verdict is Verdict.NO_BASELINE:
-        judgement, reason = replace(judgement, verdict=Verdict.PASSED), change.text
-    judgement = replace(judgement, reason=reason)
+    is_first = judgement.verdict is Verdict.NO_BASELINE
+    weight = Weight.STORED if is_first else Weight.NOTE
+    judgement = with_finding(judgement, "stored", weight, text=change.text)
     return replace(outcome, judgement=judgement, update=change.what, failed=fails)
 
 

@@ -20,8 +20,9 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import Judgement, Verdict
+from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.core.writable import error_words, message_of
+from pytest_dlperf.judge.verdict import said
 from pytest_dlperf.session.collection import selected_of
 
 if TYPE_CHECKING:
@@ -153,18 +154,14 @@ def outcome_of(
             # The next session goes on from the runs that the one before this has left
             return _left(left, planned, session, why)
     if found is None:
-        found = Outcome(
-            case=planned.case, judgement=Judgement(verdict=verdict, reason=reason), time=_now()
-        )
+        found = Outcome(case=planned.case, judgement=said(verdict, reason), time=_now())
     elif found.judgement.verdict is Verdict.ERROR:
         interrupted = False  # what a run failed by is final: a session that resumes takes it
     elif found.measurement is not None:
         interrupted = True
     if verdict is Verdict.ERROR and found.judgement.verdict is Verdict.NOT_RUN:
         seen = found.judgement.throughput.as_refused(verdict)
-        found = replace(
-            found, judgement=replace(found.judgement, verdict=verdict, throughput=seen)
-        )
+        found = replace(found, judgement=said(verdict, found.judgement.reason, throughput=seen))
     found = replace(
         found,
         node_id=planned.node_id,
@@ -183,7 +180,7 @@ def measured_now(planned: Planned, session: PerfSession) -> Outcome:
     return session.checkout.on(
         Outcome(
             case=planned.case,
-            judgement=Judgement(verdict=Verdict.ERROR, reason=reason),
+            judgement=said(Verdict.ERROR, reason),
             node_id=planned.node_id,
             failed=True,
             interrupted=True,
@@ -205,7 +202,7 @@ def _left(left: Outcome, planned: Planned, session: PerfSession, why: str) -> Ou
     if left.judgement.verdict is not Verdict.NOT_RUN:
         seen = seen.as_refused(Verdict.NOT_RUN)
     reason = f"its runs are those of the session that ended at {left.time}, not judged: {why}"
-    judgement = Judgement(verdict=Verdict.NOT_RUN, reason=reason, throughput=seen)
+    judgement = said(Verdict.NOT_RUN, reason, throughput=seen)
     return replace(
         left,
         judgement=judgement,
