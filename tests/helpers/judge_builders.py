@@ -12,15 +12,21 @@ from pytest_dlperf.core.baseline import Baseline, Session, Source
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Measurement
+from pytest_dlperf.core.metric import TAKEN
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import Problem, RunSummary
+from pytest_dlperf.core.verdict import Comparison, Rule
 from pytest_dlperf.judge import judge, more_runs
+from pytest_dlperf.judge.evidence import Evidence, Kind
+from pytest_dlperf.judge.metrics import CaseMetric
 from pytest_dlperf.judge.stats.paired import contrast_of, pairs_of
+from pytest_dlperf.judge.stats.priors import PAIRS
+from pytest_dlperf.judge.verdict import judged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_dlperf.core.verdict import Judgement, Prior, Rule
+    from pytest_dlperf.core.verdict import Judgement, Prior
     from pytest_dlperf.judge.stats.contrast import Contrast
 
 CONDITIONS = Conditions(
@@ -146,12 +152,12 @@ class Noise:
         before = self.baseline(sessions)
         level = self.level() * (1 - slower)
         rates: list[float] = []
-        judged: Judgement | None = None
-        while more := more_runs(subject, judged, len(rates)):
+        judgement: Judgement | None = None
+        while more := more_runs(subject, judgement, len(rates)):
             rates += self.rates(level, more)
-            judged = judge(subject, measurement(rates), before, rule)
-        assert judged is not None
-        return judged
+            judgement = judge(subject, measurement(rates), before, rule)
+        assert judgement is not None
+        return judgement
 
 
 def fixed_runs(runs: int = 5) -> Protocol:
@@ -161,3 +167,46 @@ def fixed_runs(runs: int = 5) -> Protocol:
 def paired_contrast(now: Sequence[float], before: Sequence[float], prior: Prior) -> Contrast:
     """Compare the pairs of two arms, given as logs."""
     return contrast_of(pairs_of(now, before), prior)
+
+
+def judged_by(throughput: Comparison | None = None, **fields: Any) -> Judgement:
+    """Return what the judge makes of comparisons; ``evidence_by`` has the fields."""
+    return judged(evidence_by(throughput, **fields))
+
+
+def evidence_by(
+    throughput: Comparison | None = None,
+    *,
+    kind: Kind = Kind.SESSIONS,
+    problem: str = "",
+    than: str = "stored",
+    differences: tuple[str, ...] = (),
+    **metrics: Comparison,
+) -> Evidence:
+    """Return evidence that has these comparisons, whatever the values behind them are."""
+    rate = {} if throughput is None else {"throughput": throughput}
+    prior = PAIRS["gpu"]
+    return Evidence(
+        kind=kind,
+        rule=Rule(),
+        unit="images",
+        throughput=None if throughput is None else throughput.now,
+        against="the baseline" if than == "stored" else than,
+        than=than,
+        problems=((Problem(code=problem, message="it was so"),),) if problem else (),
+        differences=differences,
+        comparisons=rate | metrics,
+        metrics={
+            name: CaseMetric(
+                name=name,
+                value_in=lambda _session: None,
+                prior=prior,
+                is_count=compared.interval is None,
+                is_gate=True,
+            )
+            for name, compared in metrics.items()
+            if name not in TAKEN
+        },
+        contrast=paired_contrast([0.0] * 3, [0.0] * 3, prior),
+        figures={"adaptive": True, "runs": 5, "run_s": 0.0},
+    )

@@ -8,9 +8,13 @@ from dataclasses import replace
 import pytest
 
 from pytest_dlperf.core.baseline import Baseline
+from pytest_dlperf.core.finding import Finding, Weight
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
-from pytest_dlperf.judge import judge, sentences
+from pytest_dlperf.core.verdict import Rule, Verdict
+from pytest_dlperf.judge import judge
+from pytest_dlperf.judge.words.metrics import worse_clause
+from pytest_dlperf.judge.words.options import PYTEST
+from pytest_dlperf.judge.words.rate import undecided
 from tests.helpers.judge_builders import around, baseline, case, measurement, session
 
 GPU = case("1n2g")
@@ -50,8 +54,9 @@ def test_an_interval_without_zero_is_said_to_be_no_alarm_where_it_is_none() -> N
     assert found.interval is not None
     assert found.interval[1] < 0
     assert "the interval alone is not an alarm" in judged.text
-    wide = sentences.undecided(Comparison(interval=(-0.03, 0.01)), RULE, "this noise")
-    assert "alarm" not in wide
+    figures = {"low": -0.03, "high": 0.01, "alpha": RULE.alpha}
+    wide = Finding(code="undecided", weight=Weight.OPEN, metric="throughput", figures=figures)
+    assert "alarm" not in undecided(wide, "this noise")
 
 
 def test_the_smallest_slowdown_that_is_certain_is_one_of_what_is_measured() -> None:
@@ -67,9 +72,12 @@ def test_the_smallest_slowdown_that_is_certain_is_one_of_what_is_measured() -> N
 
 
 def judged_at(level: float) -> str:
-    return judge(GPU, measurement(around(level)), FIVE, RULE).reason
+    return judge(GPU, measurement(around(level)), FIVE, RULE).details[0]
 
 
 def test_one_step_below_the_anchor_is_not_called_many() -> None:
-    found = Comparison(now=93.0, before=100.0, change=-0.07, interval=(-0.09, -0.06))
-    assert "step" not in sentences.drifted(replace(found, tolerance=0.03))
+    figures = {"now": 93.0, "before": 100.0, "change": -0.07, "tolerance": 0.03}
+    fall = Finding(code="worse", weight=Weight.RED, metric="anchor", figures=figures)
+    words = worse_clause(fall, PYTEST, leads=True)
+    assert words.startswith("the last levels are 7.0 % slower than the anchor (100 to 93), ")
+    assert "step" not in words

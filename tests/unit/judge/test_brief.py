@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from pytest_dlperf.judge.brief import WORDS, in_brief, what_is_worse
 
-from pytest_dlperf.core.protocol import PROTOCOLS
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
+from pytest_dlperf.judge.evidence import Kind
 from pytest_dlperf.judge.two_stages import (
     decided_by_packages,
     decided_by_pairs,
@@ -19,11 +18,23 @@ from pytest_dlperf.judge.two_stages import (
     without_pairs,
 )
 from pytest_dlperf.judge.verdict import judge_pairs
-from tests.helpers.judge_builders import CONDITIONS, around, baseline, case, measurement, session
+from pytest_dlperf.judge.words.first_line import RED, WORDS, metric_in_brief
+from tests.helpers.judge_builders import (
+    CONDITIONS,
+    around,
+    baseline,
+    case,
+    judged_by,
+    measurement,
+    session,
+)
 
-PROTOCOL = PROTOCOLS["default"]
 ARM = "1a2b3c4"
-METRICS = ("anchor", "peak_memory", "speedup", "whole_window", "cpu_seconds", "time_to_first_step")
+#: Metrics beside the rate that each kind of evidence may have.
+METRICS = {
+    Kind.SESSIONS: ("anchor", "peak_memory", "speedup", "time_to_first_step"),
+    Kind.PAIRS: ("peak_memory", "whole_window", "cpu_seconds", "time_to_first_step"),
+}
 ENVIRONMENT = ("torch 2.12.1+cu130 became 2.13.0+cu130", "driver 580.65.06 became 590.1", "a", "b")
 
 
@@ -34,26 +45,28 @@ def rate(verdict: Verdict, change: float = -0.1234) -> Comparison:
     )  # fmt: skip
 
 
-def judgements() -> Iterator[Judgement]:
+def judgements(kind: Kind) -> Iterator[Judgement]:
     """Yield a judgement of each verdict, by the rate and by each metric beside it."""
-    long = "so many words that nobody would read them in a summary " * 5
+    than = "stored" if kind is Kind.SESSIONS else "HEAD~1 (commit 1a2b3c4)"
     for verdict in (*GOOD, Verdict.REGRESSED, Verdict.INCONCLUSIVE):
         for change in (-0.1234,) if verdict is Verdict.REGRESSED else (-0.1234, 0.0, 0.1234):
             found = rate(verdict, change)
-            yield Judgement(verdict=verdict, reason=long, throughput=found)
-            needed = replace(found, runs_needed=1000)
-            yield Judgement(verdict=verdict, reason=long, throughput=needed)
-        for name in METRICS:
-            passed, metrics = rate(Verdict.PASSED), {name: rate(verdict, 0.1234)}
-            yield Judgement(verdict=verdict, reason=long, throughput=passed, metrics=metrics)
+            yield judged_by(found, kind=kind, than=than)
+            yield judged_by(replace(found, runs_needed=1000), kind=kind, than=than)
+    for name in METRICS[kind]:
+        for verdict in (*GOOD, Verdict.REGRESSED, Verdict.INCONCLUSIVE):
+            # A speedup that fell is excused by a throughput that is certified
+            beside = Verdict.INCONCLUSIVE if name == "speedup" else Verdict.PASSED
+            metrics = {name: rate(verdict, 0.1234)}
+            judged = judged_by(rate(beside), kind=kind, than=than, **metrics)
+            assert (judged.verdict is Verdict.REGRESSED) is (verdict is Verdict.REGRESSED)
+            yield judged
 
 
-def judged() -> Iterator[Judgement]:
+def refused() -> Iterator[Judgement]:
     """Yield what the judge says of measurements that cannot be compared, or are no steady ones."""
     of, stored = case("1n2g"), baseline(*(session(around(level)) for level in (99, 100, 101)))
     rule = Rule(tolerance=0.05)
-    for level in (60, 90, 97, 100, 120):
-        yield judge(of, measurement(around(level)), stored, rule)
     other = replace(CONDITIONS, launcher="mpi", data="real", threads_per_rank=99)
     yield judge(of, replace(measurement(around(90)), conditions=other), stored, rule)
     yield judge(of, measurement(around(90)), None, rule)
@@ -61,7 +74,8 @@ def judged() -> Iterator[Judgement]:
         problem = Problem(code=code, message="a problem is told in many words " * 9)
         found = replace(measurement(around(90)), problems=(problem,))
         yield judge(of, found, stored, rule)
-        yield judge_pairs(of, found, measurement(around(95)), rule)
+        if code != "disturbed":  # it disturbs both arms
+            yield judge_pairs(of, found, measurement(around(95)), rule)
 
 
 def first(judgement: Judgement) -> str:
@@ -74,24 +88,49 @@ def short(judgement: Judgement) -> str:
     return line
 
 
+def compares(judgement: Judgement) -> str:
+    """Return the first line, whose long sentence is the first detail."""
+    line = short(judgement)
+    assert "; 90 % interval" not in line
+    assert "; 90 % interval" in judgement.details[0]
+    assert not any("\n" in detail for detail in judgement.details)
+    return line
+
+
 def test_the_first_line_by_stored_sessions_and_of_an_ab():
-    for one in (*judgements(), *judged()):
-        told = in_brief(one, protocol=PROTOCOL)
-        line = short(told)
-        if told.verdict is Verdict.REGRESSED:
-            assert "find what changed, or " in told.reason
-            assert ("--anchor" in line) is (line != first(one) and "the anchor" in line)
-        if line != first(one):
-            # What the judge says is kept
-            assert first(one) in told.details or one.reason.startswith(line)
-        paired = short(in_brief(one, than="HEAD~1 (commit 1a2b3c4)"))
-        assert "accept it" not in paired or one.verdict is Verdict.INCOMPARABLE
+    for stored in judgements(Kind.SESSIONS):
+        line = compares(stored)
+        if stored.verdict is Verdict.REGRESSED:
+            assert "find what changed, or " in stored.reason
+            assert ("--anchor" in stored.reason) is ("the anchor" in line)
+    for paired in judgements(Kind.PAIRS):
+        compares(paired)
+        assert "accept it" not in paired.text
+        if paired.verdict is Verdict.REGRESSED:
+            assert paired.reason.endswith("find what changed")
+
+
+@pytest.mark.parametrize("level", [60, 90, 97, 100, 120])
+def test_the_first_line_of_what_was_measured(level: float):
+    stored = baseline(*(session(around(level)) for level in (99, 100, 101)))
+    compares(judge(case("1n2g"), measurement(around(level)), stored, Rule(tolerance=0.05)))
+
+
+def test_the_first_line_of_what_is_not_judged():
+    for judged in refused():
+        assert judged.verdict in {Verdict.INCOMPARABLE, Verdict.UNSTEADY, Verdict.NO_BASELINE}
+        line = short(judged)
+        assert judged.reason == line
+        assert "many words" not in line
+        assert ("many words" in judged.text) is any(
+            finding.code in {"disturbed", "unsteady", "work-unchecked"}
+            for finding in judged.findings
+        )
 
 
 def test_the_first_line_of_both_stages_keeps_apart_what_each_saw():
-    all_ = [in_brief(one, protocol=PROTOCOL) for one in judgements()]
-    pairs = [in_brief(one, than=ARM) for one in judgements()]
-    for stored in all_[::3]:
+    pairs = list(judgements(Kind.PAIRS))
+    for stored in list(judgements(Kind.SESSIONS))[::3]:
         short(with_same_code(stored, against=ARM))
         short(without_pairs(stored, "why"))
         for one in pairs:
@@ -102,8 +141,9 @@ def test_the_first_line_of_both_stages_keeps_apart_what_each_saw():
                 )  # fmt: skip
                 line = short(both)
                 # What else than the rate is red says what it is
-                other = what_is_worse(stored, Verdict.REGRESSED)
+                other = metric_in_brief(stored.findings, RED)
                 assert "stored" in line or (other and line.startswith(other))
+                assert {*stored.details, *one.details} <= {*both.details}
                 assert not any("\n" in detail for detail in both.details)
                 if both.verdict is Verdict.REGRESSED and not environment:
                     assert f"side by side with {ARM}" in line
@@ -143,24 +183,20 @@ def test_the_first_line_of_both_stages_keeps_apart_what_each_saw():
     ],
 )
 def test_sessions_and_pairs_are_told_apart(stored: Comparison, pairs: Comparison, line: str):
-    sides = [
-        Judgement(verdict=one.verdict or Verdict.ERROR, reason="long", throughput=one)
-        for one in (stored, pairs)
-    ]
+    sides = judged_by(stored), judged_by(pairs, kind=Kind.PAIRS, than=ARM)
     both = decided_by_pairs(*sides, against=ARM, environment=())
     assert both.reason == line
-    assert both.details == ("long", "long")
+    assert both.details == (*sides[1].details, *sides[0].details)
+    assert ["in 5 pairs of runs" in detail for detail in both.details] == [True, False]
 
 
 def test_what_the_machine_did_is_no_slowdown_of_the_code():
-    stored = Judgement(
-        verdict=Verdict.REGRESSED, reason="long", throughput=rate(Verdict.REGRESSED, -0.5)
-    )
+    stored = judged_by(rate(Verdict.REGRESSED, -0.5))
     assert with_same_code(stored, against=ARM).reason == (
         "50.0 % slower than stored with the code and packages of 1a2b3c4: the machine or its "
         "settings did it; accept it: --update-baselines --dlperf-reason=TEXT"
     )
-    fine = Judgement(verdict=Verdict.PASSED, reason="long", throughput=rate(Verdict.PASSED, 0.0))
+    fine = judged_by(rate(Verdict.PASSED, 0.0))
     assert with_same_code(fine, against=ARM).reason == (
         "as fast as stored with the code and packages of 1a2b3c4"
     )

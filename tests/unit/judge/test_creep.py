@@ -115,7 +115,7 @@ def test_without_pairs_a_creep_is_red_once_it_is_certainly_beyond_the_tolerance(
         stored.append(on_day(number, level))
     assert verdicts[-1] is Verdict.REGRESSED
     assert 80 < level < 93
-    assert found.reason.startswith("the last levels are ")
+    assert found.details[0].startswith("the last levels are ")
     assert "than the anchor" in found.reason
     assert found.throughput.verdict is not Verdict.REGRESSED
     # A pair with the anchor's code is to decide it

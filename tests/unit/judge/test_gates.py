@@ -17,7 +17,7 @@ from pytest_dlperf.core.verdict import KnownState, Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.budget import cut_short
 from pytest_dlperf.judge.expected import with_known
-from pytest_dlperf.judge.gates import apart_from_speed
+from pytest_dlperf.judge.gates import unmoved_by_speed
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.verdict import judge_pairs
 from tests.helpers.judge_builders import around, baseline, case, measurement, session
@@ -48,7 +48,7 @@ def test_a_compile_that_takes_20_per_cent_longer_fails_with_the_throughput_certi
     judged = judge(subject, now, stored("compile_seconds", around(10)), RULE)
     assert judged.verdict is Verdict.REGRESSED
     assert judged.throughput.verdict is Verdict.PASSED
-    assert judged.text.startswith("compile time changed by +20.0 % (10 s to 12 s;")
+    assert judged.details[0].startswith("compile time changed by +20.0 % (10 s to 12 s;")
     same = measured("compile_seconds", around(10))
     assert judge(subject, same, stored("compile_seconds", around(10)), RULE).verdict is (
         Verdict.PASSED
@@ -63,7 +63,7 @@ def test_one_more_graph_break_fails_from_one_run(now: int, verdict: Verdict, pro
     judged = judge(subject, found, stored("graph_breaks", [3, 2, 3, 3, 3], unit=""), RULE)
     if verdict is Verdict.REGRESSED:
         assert judged.verdict is verdict
-        assert judged.text.startswith("graph breaks: 3 to 4, and any change for the worse")
+        assert judged.details[0].startswith("graph breaks: 3 to 4, and any change for the worse")
     else:
         assert judged.verdict is not Verdict.REGRESSED
         assert problem or judged.metrics["graph_breaks"].verdict is verdict
@@ -179,7 +179,7 @@ def test_a_known_slowdown_excuses_what_takes_longer_by_as_much_and_nothing_else(
     assert judged.throughput.verdict is Verdict.REGRESSED
     assert judged.metrics[name].verdict is Verdict.REGRESSED
     known = Known(change=-0.2, issue="#1", until="2999-01-01")
-    fixed = apart_from_speed(subject, found)
+    fixed = unmoved_by_speed(subject, found)
     assert with_known(judged, known, date(2026, 1, 1), fixed).known is state
 
 
@@ -189,7 +189,7 @@ def test_a_count_that_is_worse_stays_regressed_where_the_budget_ends() -> None:
     judged = judge(subject, now, stored("graph_breaks", [3], unit=""), RULE)
     found = cut_short(judged, "45 min", looked=False)
     assert found.verdict is Verdict.REGRESSED
-    assert found.text.endswith("the budget of 45 min is spent")
+    assert found.reason.endswith("\nthe budget of 45 min is spent")
 
 
 def test_the_parts_of_a_case_spend_its_error_rate_at_most() -> None:

@@ -132,7 +132,9 @@ def test_cpu_seconds_are_gated_on_cpus():
     judged = judge_pairs(case(), busy, before, Rule())
     assert judged.verdict is Verdict.REGRESSED
     assert judged.metrics["cpu_seconds"].change == pytest.approx(0.5)
-    assert judged.text.startswith("CPU seconds of an iteration grew by 50.0 % (0.2 to 0.3 s;")
+    assert judged.details[0].startswith(
+        "CPU seconds of an iteration grew by 50.0 % (0.2 to 0.3 s;"
+    )
     unknown = judge_pairs(case(), with_ranks(now), before, Rule())
     assert "cpu_seconds" not in unknown.metrics
 
@@ -181,7 +183,7 @@ def test_a_window_that_is_open_is_not_passed_and_says_how_many_pairs_it_takes():
     window = judged.metrics["whole_window"]
     assert window.verdict is Verdict.INCONCLUSIVE
     assert judged.verdict is Verdict.INCONCLUSIVE
-    assert judged.text.startswith("work over the whole window is ")
+    assert judged.details[0].startswith("work over the whole window is ")
     assert "not certainly within the tolerance of 5.0 %, as iterations stall" in judged.text
     assert window.runs_needed is not None
     assert judged.throughput.runs_needed == window.runs_needed > 10
@@ -206,9 +208,7 @@ def test_a_whole_window_that_is_slower_than_the_tolerance_is_not_passed(slower: 
 def test_iterations_that_stall_in_every_run_of_one_arm_fail():
     now, before = pairs(-0.2)
     medians = [100.0 + i / 10 for i in range(10)]
-    judged = judge_pairs(
-        case(), with_medians(now, medians), with_medians(before, medians), Rule()
-    )
+    judged = judge_pairs(case(), with_medians(now, medians), with_medians(before, medians), Rule())
     assert judged.throughput.verdict is Verdict.PASSED
     assert judged.verdict is Verdict.REGRESSED
     assert "some iterations stall" in judged.text
@@ -249,7 +249,7 @@ def test_the_numbers_beside_a_change_are_changed_by_it():
     assert now.throughput > before.throughput
     assert found.before == 100.0
     assert found.now == pytest.approx(100 * (1 + found.change))
-    assert judged.text.startswith(
+    assert judged.details[0].startswith(
         f"{-100 * found.change:.1f} % slower than v1 (100 to {found.now:.4g} images/s; 90 %"
     )
 

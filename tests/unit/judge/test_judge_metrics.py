@@ -93,7 +93,9 @@ def test_a_grown_peak_memory_fails_a_case_that_passed() -> None:
     judged = judge(GPU, now, baseline(*five(GB)), RULE)
     assert judged.throughput.verdict is Verdict.PASSED
     assert judged.verdict is Verdict.REGRESSED
-    assert judged.text.startswith("peak memory grew by 5.0 % (953.7 to 1001 MiB; 90 % interval")
+    assert judged.details[0].startswith(
+        "peak memory grew by 5.0 % (953.7 to 1001 MiB; 90 % interval"
+    )
     found = judged.metrics["peak_memory"]
     assert found.change == pytest.approx(0.05)
     assert found.interval is not None

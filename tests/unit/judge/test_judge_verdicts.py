@@ -67,7 +67,8 @@ def test_slower_for_certain_yet_within_tolerance_is_passed_and_says_so() -> None
     rule = replace(RULE, tolerance=0.15)
     judged = judge(GPU, measurement(around(92)), baseline(*FIVE), rule)
     assert judged.verdict is Verdict.PASSED
-    assert judged.text.startswith("certainly slower")
+    assert judged.reason.startswith("certainly 8.0 % slower")
+    assert judged.details[0].startswith("certainly slower")
 
 
 def test_below_min_effect_nothing_is_regressed() -> None:

@@ -11,6 +11,7 @@ from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Verdict
 from pytest_dlperf.judge.expected import with_known
+from tests.helpers.judge_builders import judged_by
 
 KNOWN = Known.parse({"issue": "#123", "until": "2027-01-31", "change": "-4%"})
 BEFORE, AFTER = date(2027, 1, 31), date(2027, 2, 1)
@@ -29,8 +30,12 @@ def compared(verdict: Verdict, low: float, high: float) -> Comparison:
 
 
 def judgement(verdict: Verdict, low: float, high: float, **metrics: Comparison) -> Judgement:
-    found = compared(verdict, low, high)
-    return Judgement(verdict=verdict, reason="it was so", throughput=found, metrics=metrics)
+    if verdict is Verdict.INCOMPARABLE:
+        judged = judged_by(compared(Verdict.REGRESSED, low, high), problem="disturbed")
+    else:
+        judged = judged_by(compared(verdict, low, high), **metrics)
+    assert judged.verdict is verdict
+    return judged
 
 
 @pytest.mark.parametrize(
@@ -51,11 +56,13 @@ def judgement(verdict: Verdict, low: float, high: float, **metrics: Comparison) 
 def test_it_is_let_pass_as_long_as_it_is_what_it_was_said_to_be(
     verdict: Verdict, interval: tuple[float, float], today: date, state: KnownState | None
 ) -> None:
-    found = with_known(judgement(verdict, *interval), KNOWN, today)
+    judged = judgement(verdict, *interval)
+    found = with_known(judged, KNOWN, today)
     assert found.known is state
     assert found.verdict is verdict
     assert ("#123" in found.reason) is (state is not None)
-    assert found.reason.endswith("it was so")
+    assert found.reason.endswith(judged.reason)
+    assert found.details == judged.details
 
 
 SLOW = (Verdict.REGRESSED, -0.05, -0.03)
@@ -96,16 +103,12 @@ def test_what_another_metric_did_is_not_known(
     throughput: tuple[Verdict, float, float], state: KnownState | None
 ) -> None:
     memory = compared(Verdict.REGRESSED, 0.4, 0.6)
-    judged = Judgement(
-        verdict=Verdict.REGRESSED,
-        reason="peak memory grew by 50 %",
-        throughput=compared(*throughput),
-        metrics={"peak_memory": memory},
-    )
+    judged = judged_by(compared(*throughput), peak_memory=memory)
     found = with_known(judged, KNOWN, BEFORE)
     assert (found.verdict, found.known) == (Verdict.REGRESSED, state)
     assert found.reason.startswith("#123 (4.0 % slower) is ")
-    assert found.reason.endswith("\npeak memory grew by 50 %")
+    assert judged.reason.startswith("peak memory grew by 50.0 %; find what changed")
+    assert found.reason.endswith(f"\n{judged.reason}")
 
 
 def test_a_case_without_one_is_left_alone() -> None:

@@ -17,14 +17,14 @@ from pytest_dlperf.judge.leave_one_out import (
     Stamp,
     alarms_in,
     can_be_certified,
-    gated_metrics,
     leave_one_out,
     observed_rate,
-    of_level,
+    sides_of_level,
     suite_sessions,
 )
-from pytest_dlperf.judge.metrics import MetricValues, stored_throughput
+from pytest_dlperf.judge.metrics import metrics_of
 from pytest_dlperf.judge.screen import ONE_LOOK
+from pytest_dlperf.judge.sides import Sides, session_value
 from pytest_dlperf.judge.stats.contrast import squares_of_runs
 from pytest_dlperf.judge.stats.family import of_throughput
 from pytest_dlperf.judge.stats.priors import THROUGHPUT
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from pytest_dlperf.core.layout import DeviceKind
     from pytest_dlperf.core.verdict import Comparison
+    from pytest_dlperf.judge.metrics import CaseMetric
 
 PRIOR = THROUGHPUT["gpu"]
 GPU = {"session_sd": 0.01, "run_sd": 0.008}
@@ -43,7 +44,14 @@ GPU = {"session_sd": 0.01, "run_sd": 0.008}
 def each_left_out(
     stored: Sequence[Session], device: DeviceKind, rule: Rule
 ) -> tuple[Mapping[str, Comparison], ...]:
-    return leave_one_out(stored, gated_metrics(device), rule)
+    return leave_one_out(stored, every_metric(device, stored, rule), rule)
+
+
+def every_metric(
+    device: DeviceKind, stored: Sequence[Session], rule: Rule
+) -> tuple[CaseMetric, ...]:
+    tolerance = TOLERANCE if rule.tolerance is None else rule.tolerance
+    return metrics_of((), device, stored, tolerance=tolerance)
 
 
 def sessions(seed: int, count: int, *, sd: dict[str, float] = GPU) -> list[Session]:
@@ -54,7 +62,7 @@ def sessions(seed: int, count: int, *, sd: dict[str, float] = GPU) -> list[Sessi
 def test_runs_that_others_slowed_are_left_out_of_the_spread_as_in_a_live_session() -> None:
     stored = sessions(7, 8)
     slowed = tuple(0.5 * rate if i == 1 else rate for i, rate in enumerate(stored[2].runs))
-    levels = [stored_throughput(one) for one in (*stored, replace(stored[2], runs=slowed))]
+    levels = [session_value(one.runs) for one in (*stored, replace(stored[2], runs=slowed))]
     found = [squares_of_runs(levels[:i] + levels[i + 1 :], PRIOR) for i in range(len(levels))]
     assert {df for df, _ in found[:8]} == {8 * 4 - 1}
     assert found[8][0] == 8 * 4
@@ -64,10 +72,10 @@ def test_runs_that_others_slowed_are_left_out_of_the_spread_as_in_a_live_session
 def test_a_session_left_out_is_judged_as_the_live_rule_judges_it() -> None:
     stored, rule = sessions(1, 8), Rule(family=24)
     for i, found in enumerate(each_left_out(stored, "gpu", rule)):
-        levels = [stored_throughput(one) for one in stored]
+        levels = [session_value(one.runs) for one in stored]
         now = levels.pop(i)
-        metric = MetricValues(now=now, stored=tuple(levels), prior=PRIOR)
-        live = compare(metric, TOLERANCE, of_throughput(rule), ONE_LOOK)
+        sides = Sides(now=now, stored=tuple(levels), prior=PRIOR)
+        live = compare(sides, TOLERANCE, of_throughput(rule), ONE_LOOK)
         mine = found["throughput"]
         assert mine.verdict is live.verdict
         assert mine.change == pytest.approx(live.change, abs=1e-12)
@@ -160,11 +168,12 @@ def test_where_the_others_scatter_there_is_no_alarm_but_no_certificate_either() 
     judged = each_left_out(stored, "cpu", rule)
     assert judged[0]["throughput"].verdict is Verdict.INCONCLUSIVE
     assert not any(map(alarms_in, judged))
-    gated = gated_metrics("cpu")[0]
-    values = of_level(stored, gated)
-    assert values is not None
-    assert not can_be_certified(values, gated, rule)
-    assert can_be_certified(values, gated, Rule(tolerance=0.9))
+    metric = every_metric("cpu", stored, rule)[0]
+    sides = sides_of_level(stored, metric)
+    assert sides is not None
+    assert not can_be_certified(sides, metric, rule)
+    wide = Rule(tolerance=0.9)
+    assert can_be_certified(sides, every_metric("cpu", stored, wide)[0], wide)
 
 
 def test_sessions_without_variance_are_at_their_level() -> None:

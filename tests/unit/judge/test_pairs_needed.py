@@ -15,6 +15,7 @@ from pytest_dlperf.judge.screen import ONE_LOOK, Spending
 from pytest_dlperf.judge.stats.paired import pairs_of
 from pytest_dlperf.judge.stats.priors import PAIRS
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed
+from pytest_dlperf.judge.verdict import judge_number_pairs
 from tests.helpers.judge_builders import paired_contrast
 
 LAST_OF_THREE = Spending(certify=1 / 3, alarm=0.8)

@@ -113,9 +113,7 @@ def test_a_canary_too_noisy_to_refuse_is_evidence_against_an_alarm() -> None:
 def test_pairs_that_drift_are_regressed_where_every_part_of_them_is_slower() -> None:
     before = by_rules(measurement(around(100, 0.002, 10)), 1.0)
     drifting = steps(measurement(around(60, 0.002, 10), problem="drift"), 0.08, 0.12)
-    assert judge_pairs(GPU, by_rules(drifting, 1.0), before, ALONE).verdict is (
-        Verdict.REGRESSED
-    )
+    assert judge_pairs(GPU, by_rules(drifting, 1.0), before, ALONE).verdict is (Verdict.REGRESSED)
     recovers = steps(measurement(around(60, 0.002, 10), problem="drift"), 0.05, 0.15)
     judged = judge_pairs(GPU, by_rules(recovers, 1.0), before, ALONE)
     assert judged.verdict is Verdict.UNSTEADY

@@ -175,10 +175,10 @@ def test_the_sentence_of_a_speedup_that_fell_says_why(share: float | None, was: 
     slower = judge(gpu, now_measured(80, five(0.41)), before, RULE)
     assert slower.verdict is Verdict.REGRESSED
     assert slower.reason.startswith("20.0 % slower")
-    assert slower.reason.endswith(f": all-reduce 41 % of the step{was}")
+    assert slower.details[0].endswith(f": all-reduce 41 % of the step{was}")
     passed = judge(gpu, now_measured(100, five(0.41)), before, RULE)
     assert passed.verdict is Verdict.PASSED
-    assert "all-reduce" not in passed.reason
+    assert "all-reduce" not in passed.text
 
 
 def test_links_alone_that_became_slower_fail_the_speedup_and_excuse_nothing() -> None:
@@ -206,5 +206,5 @@ def test_pairs_say_it_too() -> None:
     judged = judge_pairs(gpu, now, before, RULE)
     assert judged.verdict is Verdict.REGRESSED
     assert judged.text.endswith("; all-reduce 41 % of the step, was 23 %")
-    assert "all-reduce" not in judge_pairs(gpu, before, before, RULE).reason
+    assert "all-reduce" not in judge_pairs(gpu, before, before, RULE).text
     assert stored_scaling(before.runs, "gpu") == stored(0.23, skew=pytest.approx(0.005, abs=0.005))

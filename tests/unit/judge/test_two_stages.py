@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import pytest
 
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
+from pytest_dlperf.judge.evidence import Kind
 from pytest_dlperf.judge.two_stages import (
     decided_by_packages,
     decided_by_pairs,
@@ -15,8 +17,16 @@ from pytest_dlperf.judge.two_stages import (
     rule_of_a_stage,
     with_same_code,
 )
-from pytest_dlperf.judge.verdict import judge_pairs
-from tests.helpers.judge_builders import around, baseline, case, measurement, published, session
+from pytest_dlperf.judge.verdict import judge_pairs, said
+from tests.helpers.judge_builders import (
+    around,
+    baseline,
+    case,
+    judged_by,
+    measurement,
+    published,
+    session,
+)
 
 GPU = case("1n2g")
 RULE = Rule(tolerance=0.05)
@@ -84,12 +94,39 @@ def test_each_stage_has_half_of_the_error_rate_of_a_certificate() -> None:
     assert paired.throughput.sees == alone.throughput.sees
 
 
-def said(verdict: Verdict, change: float | None = None) -> Judgement:
-    found = Comparison(change=change, interval=None if change is None else (change, change))
-    return Judgement(verdict=verdict, reason=f"details of {verdict}", throughput=found)
+#: What leaves a rate without a verdict.
+PROBLEMS: Final = {Verdict.INCOMPARABLE: "disturbed", Verdict.UNSTEADY: "drift"}
 
 
-STORED = said(Verdict.REGRESSED, -0.08)
+def rate(verdict: Verdict, change: float) -> Comparison:
+    ends = (change - 0.01, change + 0.01)
+    return Comparison(
+        now=100 * (1 + change), before=100.0, change=change, interval=ends, tolerance=0.05,
+        verdict=verdict,
+    )  # fmt: skip
+
+
+def by_sessions(verdict: Verdict, change: float) -> Judgement:
+    seen = Verdict.INCONCLUSIVE if verdict in PROBLEMS else verdict
+    judged = judged_by(rate(seen, change), problem=PROBLEMS.get(verdict, ""))
+    assert judged.verdict is verdict
+    return judged
+
+
+def by_pairs(verdict: Verdict, change: float) -> Judgement:
+    judged = judged_by(rate(verdict, change), kind=Kind.PAIRS, than="1a2b3c4")
+    assert judged.verdict is verdict
+    return judged
+
+
+def lines_of(*judgements: Judgement) -> set[str]:
+    """Return what each stage says on demand: its sentence, or its only line."""
+    return {line for one in judgements for line in one.details or (one.reason,)}
+
+
+STORED = by_sessions(Verdict.REGRESSED, -0.08)
+#: No pair was run, as no file differs.
+SAME = said(Verdict.PASSED, "no file that ranks import differs")
 TORCH = "torch 2.12.1 became 2.13.0"
 DRIVER = "driver 550 became 560"
 
@@ -97,8 +134,8 @@ DRIVER = "driver 550 became 560"
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (said(Verdict.PASSED, 0.001), "the code is not the cause (side by side +0.1 %)"),
-        (said(Verdict.PASSED), "the code is the same"),
+        (by_pairs(Verdict.PASSED, 0.001), "the code is not the cause (side by side +0.1 %)"),
+        (SAME, "the code is the same"),
     ],
 )
 def test_a_changed_environment_is_kept_apart_from_the_code(code: Judgement, words: str) -> None:
@@ -110,12 +147,12 @@ def test_a_changed_environment_is_kept_apart_from_the_code(code: Judgement, word
     first = found.reason.partition("\n")[0]
     assert first.startswith(f"8.0 % slower than stored; {words}; {TORCH}")
     assert "--dlperf-against='torch==2.12.1' measures that" in found.reason
-    assert {STORED.reason, code.reason} <= {*found.details}
+    assert lines_of(STORED, code) == {*found.details}
 
 
 def test_what_is_not_known_of_the_environment_is_no_reason_to_pass_a_slowdown() -> None:
     """Neither to fail it: the code is not slower, and nothing shows what else ran."""
-    code, unknown = said(Verdict.PASSED, 0.001), "its packages then or now are not recorded"
+    code, unknown = by_pairs(Verdict.PASSED, 0.001), "its packages then or now are not recorded"
     seen = decided_by_pairs(STORED, code, against="1a2b3c4", environment=(), unknown=unknown)
     assert seen.verdict is Verdict.INCOMPARABLE
     assert not seen.throughput.is_judged
@@ -123,35 +160,34 @@ def test_what_is_not_known_of_the_environment_is_no_reason_to_pass_a_slowdown() 
     assert unknown in seen.reason
     # What stored sessions leave open, pairs decide all the same
     for verdict in (Verdict.INCONCLUSIVE, Verdict.INCOMPARABLE, Verdict.UNSTEADY):
-        stored = said(verdict, -0.02)
+        stored = by_sessions(verdict, -0.02)
         both = decided_by_pairs(stored, code, against="1a", environment=(), unknown=unknown)
         assert both.verdict is Verdict.PASSED
-        alone = said(Verdict.PASSED)
-        both = decided_by_pairs(stored, alone, against="1a", environment=(), unknown=unknown)
+        both = decided_by_pairs(stored, SAME, against="1a", environment=(), unknown=unknown)
         assert both.verdict is verdict, "nothing was run that could decide it"
 
 
 @pytest.mark.parametrize("verdict", [Verdict.PASSED, Verdict.IMPROVED])
 def test_what_passed_keeps_its_figures_where_no_pair_was_run(verdict: Verdict) -> None:
-    stored = said(verdict, 0.12)
-    both = decided_by_pairs(stored, said(Verdict.PASSED), against="1a", environment=(TORCH,))
+    stored = by_sessions(verdict, 0.12)
+    both = decided_by_pairs(stored, SAME, against="1a", environment=(TORCH,))
     assert (both.verdict, both.throughput, both.reason) == (
         verdict, stored.throughput, stored.reason,
     )  # fmt: skip
+    assert both.details == (SAME.reason, *stored.details)
 
 
 def test_what_is_worse_beside_the_rate_is_in_the_first_line() -> None:
-    grown = {"peak_memory": Comparison(change=0.3, verdict=Verdict.REGRESSED)}
-    memory = replace(said(Verdict.REGRESSED, 0.0), metrics=grown)
-    unchanged = replace(memory, throughput=replace(memory.throughput, verdict=Verdict.PASSED))
+    unchanged, grown = rate(Verdict.PASSED, 0.0), rate(Verdict.REGRESSED, 0.3)
+    stored = judged_by(unchanged, peak_memory=grown)
     words = "peak memory grew by 30.0 %"
-    same = said(Verdict.PASSED)
-    assert decided_by_pairs(unchanged, same, against="1a", environment=(TORCH,)).reason.startswith(
+    assert decided_by_pairs(stored, SAME, against="1a", environment=(TORCH,)).reason.startswith(
         f"{words}; the code is the same"
     )
-    assert with_same_code(unchanged, against="1a").reason.startswith(f"{words} with the code")
+    assert with_same_code(stored, against="1a").reason.startswith(f"{words} with the code")
+    packages = judged_by(unchanged, kind=Kind.PAIRS, than="1a2b3c4", peak_memory=grown)
     both = decided_by_packages(
-        STORED, same, unchanged, changed=TORCH, environment=(), undo="pip install torch==2.12.1"
+        STORED, SAME, packages, changed=TORCH, environment=(), undo="pip install torch==2.12.1"
     )
     assert f"{TORCH}: {words}: regressed" in both.reason
 
@@ -159,17 +195,27 @@ def test_what_is_worse_beside_the_rate_is_in_the_first_line() -> None:
 @pytest.mark.parametrize(
     ("packages", "environment", "verdict", "words"),
     [
-        (said(Verdict.REGRESSED, -0.076), (), Verdict.REGRESSED, "7.6 % slower: regressed"),
-        (said(Verdict.REGRESSED, -0.076), (DRIVER,), Verdict.REGRESSED, "7.6 % slower: regressed"),
-        (said(Verdict.PASSED, 0.002), (), Verdict.PASSED, "0.2 % faster: passed"),
-        (said(Verdict.PASSED, 0.002), (DRIVER,), STORED.verdict, f"0.2 % faster\n{DRIVER}; "),
-        (said(Verdict.INCONCLUSIVE, -0.03), (), Verdict.INCONCLUSIVE, "3.0 % slower: inconclu"),
+        (by_pairs(Verdict.REGRESSED, -0.076), (), Verdict.REGRESSED, "7.6 % slower: regressed"),
+        (
+            by_pairs(Verdict.REGRESSED, -0.076),
+            (DRIVER,),
+            Verdict.REGRESSED,
+            "7.6 % slower: regressed",
+        ),
+        (by_pairs(Verdict.PASSED, 0.002), (), Verdict.PASSED, "0.2 % faster: passed"),
+        (by_pairs(Verdict.PASSED, 0.002), (DRIVER,), STORED.verdict, f"0.2 % faster\n{DRIVER}; "),
+        (
+            by_pairs(Verdict.INCONCLUSIVE, -0.03),
+            (),
+            Verdict.INCONCLUSIVE,
+            "3.0 % slower: inconclu",
+        ),
     ],
 )
 def test_pairs_with_the_old_packages_decide_what_is_left(
     packages: Judgement, environment: tuple[str, ...], verdict: Verdict, words: str
 ) -> None:
-    code = said(Verdict.PASSED, 0.001)
+    code = by_pairs(Verdict.PASSED, 0.001)
     found = decided_by_packages(
         STORED, code, packages, changed=TORCH, environment=environment,
         undo="pip install torch==2.12.1",
@@ -183,4 +229,4 @@ def test_pairs_with_the_old_packages_decide_what_is_left(
     )
     is_red = packages.verdict is Verdict.REGRESSED
     assert ("pip install torch==2.12.1, or " in found.reason) is is_red
-    assert {STORED.reason, code.reason, packages.reason} <= {*found.details}
+    assert lines_of(STORED, code, packages) == {*found.details}

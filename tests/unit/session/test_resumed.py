@@ -18,6 +18,7 @@ from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.launch.arms.checkout import Checkout
 from pytest_dlperf.report import json_
+from pytest_dlperf.judge.verdict import NOT_STORED, with_finding
 from pytest_dlperf.session.folder import keep_inherited
 from pytest_dlperf.session.resumed import Now, Resumed, differences
 from pytest_dlperf.store.history.session_runs import SessionRuns
@@ -228,10 +229,11 @@ def test_runs_that_another_version_wrote_are_not_used(tmp_path: Path):
 
 
 def test_a_refused_baseline_is_said_once(tmp_path: Path):
-    reason = "so it is\nthe baseline was not written: refused"
-    outcome = replace(OUTCOME, judgement=replace(OUTCOME.judgement, reason=reason), failed=True)
-    taken = of_file(tmp_path).taken(outcome, "t.py::t")
-    assert (taken.judgement.reason, taken.failed, taken.node_id) == ("so it is", False, "t.py::t")
+    refused = with_finding(OUTCOME.judgement, NOT_STORED, text="refused")
+    assert refused.reason.endswith("\nthe baseline was not written: refused")
+    taken = of_file(tmp_path).taken(replace(OUTCOME, judgement=refused, failed=True), "t.py::t")
+    assert "not written" not in taken.judgement.text
+    assert (taken.failed, taken.node_id) == (False, "t.py::t")
     assert taken.taken_from == str(tmp_path / "r.json")
 
 
