@@ -75,7 +75,7 @@ class Finding:
     def number(self, name: str) -> float:
         """Return a figure that is a number; 0 where it is absent."""
         value = self.figures.get(name, 0.0)
-        return 0.0 if isinstance(value, str) else float(value)
+        return 0.0 if isinstance(value, str) else float(value) or 0.0  # never -0
 
 
 def known_figures(figures: Mapping[str, FigureValue | None]) -> dict[str, FigureValue]:

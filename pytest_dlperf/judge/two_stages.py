@@ -64,7 +64,7 @@ def other_sides(
 
 def _can_be_paired(measurement: Measurement, judgement: Judgement, baseline: Baseline) -> bool:
     """Return whether pairs could answer: not about other work, or other conditions."""
-    if baseline.source.kind != "measured" or not baseline.level:
+    if baseline.source.kind != "measured" or not any(one.runs for one in baseline.level):
         return False
     if judgement.verdict in _WITHOUT_A_LEVEL or _is_cut_short(measurement):
         return False

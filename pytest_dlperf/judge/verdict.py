@@ -29,7 +29,7 @@ from pytest_dlperf.judge.words.sentence import SAYS, words_of
 #: Code of the finding that an update was refused.
 NOT_STORED: Final = "not-stored"
 #: The weight of what is known of a verdict by its words alone.
-_WEIGHTS: Final = {verdict: weight for weight, verdict in reversed(list(TABLE.items()))}
+_WEIGHTS: Final = {verdict: weight for weight, verdict in TABLE.items()}
 
 
 def judge(

@@ -19,24 +19,22 @@ from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.metric import Gate
-from pytest_dlperf.core.verdict import Comparison, Judgement, Prior, Rule, Verdict
-from pytest_dlperf.judge.brief import in_brief
-from pytest_dlperf.judge.comparisons import why_so_wide
-from pytest_dlperf.judge.estimates import judge
-from pytest_dlperf.judge.expected import with_known
-from pytest_dlperf.judge.gates import apart_from_speed
-from pytest_dlperf.judge.interleaved import judge_interleaved
-from pytest_dlperf.judge.log_verdict import LogRun, LogSide, judge_logs
-from pytest_dlperf.judge.numbers import Numbers, judge_numbers, judge_pairs
-from pytest_dlperf.judge.refusals import cut_short
-from pytest_dlperf.judge.screen import more_runs
-from pytest_dlperf.judge.stats.leave_one_out import (
-    against_level,
-    alarms_in,
-    asked_metrics,
-    gated_metrics,
-    leave_one_out,
+from pytest_dlperf.core.verdict import (
+    TOLERANCE,
+    Comparison,
+    Judgement,
+    Prior,
+    Rule,
+    Verdict,
 )
+from pytest_dlperf.judge.budget import cut_short
+from pytest_dlperf.judge.evidence.logs import LogRun, LogSide
+from pytest_dlperf.judge.evidence.numbers import Numbers
+from pytest_dlperf.judge.expected import with_known
+from pytest_dlperf.judge.gates import unmoved_by_speed
+from pytest_dlperf.judge.leave_one_out import against_level, alarms_in, leave_one_out
+from pytest_dlperf.judge.metrics import metrics_of
+from pytest_dlperf.judge.screen import more_runs
 from pytest_dlperf.judge.stats.priors import LOGS, LOGS_AND_STORED, THROUGHPUT
 from pytest_dlperf.judge.two_stages import (
     decided_by_packages,
@@ -44,6 +42,14 @@ from pytest_dlperf.judge.two_stages import (
     other_sides,
     with_same_code,
     without_pairs,
+)
+from pytest_dlperf.judge.verdict import (
+    judge,
+    judge_logs,
+    judge_number_pairs,
+    judge_numbers,
+    judge_pairs,
+    said,
 )
 
 __all__ = ["LOGS", "LOGS_AND_STORED", "THROUGHPUT", "LogRun", "LogSide", "Numbers"]
@@ -182,19 +188,12 @@ def _(given: Stored) -> Judgement:
 
 
 def _stored(given: Stored) -> Judgement:
-    judgement = _cut(judge(given.case, given.measurement, given.baseline, given.rule), given)
-    is_measured = given.baseline is None or given.baseline.source.kind == "measured"
-    return in_brief(
-        judgement,
-        than="stored" if is_measured else "the published number",
-        protocol=given.case.protocol,
-        why_so_wide=why_so_wide(given.case, given.baseline, given.rule),
-    )
+    return _cut(judge(given.case, given.measurement, given.baseline, given.rule), given)
 
 
 @judged.register
 def _(given: Pairs) -> Judgement:
-    judgement = judge_interleaved(
+    judgement = judge_pairs(
         given.case,
         given.now,
         given.before,
@@ -202,7 +201,7 @@ def _(given: Pairs) -> Judgement:
         varied=given.varied,
         against=given.against,
     )
-    return in_brief(_cut(judgement, given), than=given.against)
+    return _cut(judgement, given)
 
 
 @judged.register
@@ -214,8 +213,8 @@ def _(given: Logs) -> Judgement:
 
 @judged.register
 def _(given: PlainNumbers) -> Judgement:
-    of_numbers = judge_pairs if given.paired else judge_numbers
-    return of_numbers(given.before, given.now, given.rule)
+    judge_rates = judge_number_pairs if given.paired else judge_numbers
+    return judge_rates(given.before, given.now, given.rule)
 
 
 @judged.register
@@ -268,8 +267,8 @@ def _(given: Pairs) -> Output:
 
 @_said.register
 def _(given: LeaveOneOut) -> Output:
-    asked = asked_metrics(given.asked, given.sessions, given.device)
-    gated = (*gated_metrics(given.device, len(given.asked)), *asked)
+    tolerance = TOLERANCE if given.rule.tolerance is None else given.rule.tolerance
+    gated = metrics_of(given.asked, given.device, given.sessions[::-1], tolerance=tolerance)
     each = leave_one_out(given.sessions, gated, given.rule)
     aside = [against_level(one, given.sessions, gated, given.rule) for one in given.aside]
     return {"each": _alarms(each), "aside": _alarms(aside)}
@@ -287,7 +286,7 @@ def _alarms(sessions: Sequence[Mapping[str, Comparison]]) -> list[Output]:
 
 def _of_code(given: TwoStages) -> Judgement:
     if given.code is None:
-        return Judgement(verdict=Verdict.PASSED, reason="no file that ranks import differs")
+        return said(Verdict.PASSED, "no file that ranks import differs")
     return judged(given.code)
 
 
@@ -301,7 +300,7 @@ def _with_known(judgement: Judgement, given: Stored, today: str) -> Judgement:
     if not today:
         return judgement
     known: Known | None = given.case.known
-    fixed = apart_from_speed(given.case, given.measurement)
+    fixed = unmoved_by_speed(given.case, given.measurement)
     return with_known(judgement, known, date.fromisoformat(today), fixed)
 
 
@@ -359,16 +358,16 @@ def _pairs(
 
 
 ENTRIES = {
-    ("pytest_dlperf.judge.estimates", "judge"): lambda case, measurement, baseline, rule: Stored(
+    ("pytest_dlperf.judge.verdict", "judge"): lambda case, measurement, baseline, rule: Stored(
         case=case, measurement=measurement, baseline=baseline, rule=rule
     ),
-    ("pytest_dlperf.judge.interleaved", "judge_interleaved"): _pairs,
-    ("pytest_dlperf.judge.log_verdict", "judge_logs"): _logs,
-    ("pytest_dlperf.judge.numbers", "judge_numbers"): lambda before, now, rule: PlainNumbers(
+    ("pytest_dlperf.judge.verdict", "judge_pairs"): _pairs,
+    ("pytest_dlperf.judge.verdict", "judge_logs"): _logs,
+    ("pytest_dlperf.judge.verdict", "judge_numbers"): lambda before, now, rule: PlainNumbers(
         before=before, now=now, rule=rule
     ),
-    ("pytest_dlperf.judge.numbers", "judge_pairs"): lambda before, now, rule: PlainNumbers(
+    ("pytest_dlperf.judge.verdict", "judge_number_pairs"): lambda before, now, rule: PlainNumbers(
         before=before, now=now, rule=rule, paired=True
     ),
-    ("pytest_dlperf.judge.stats.leave_one_out", "leave_one_out"): _left_out,
+    ("pytest_dlperf.judge.leave_one_out", "leave_one_out"): _left_out,
 }

@@ -1,4 +1,4 @@
-"""Whether the runs can be trusted: by whatever rule a rate is computed, they say the same."""
+"""Whether the runs can be trusted: any rule to compute a rate says the same."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pytest_dlperf.judge.words.phrases import change
 
 
 class Place(Enum):
-    """Where in the words of a judgement a line stands."""
+    """Where in the words of a judgement a line is."""
 
     BEFORE = "before the first line"
     AFTER = "after the first line"

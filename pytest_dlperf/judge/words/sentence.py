@@ -21,7 +21,7 @@ from pytest_dlperf.judge.words.metrics import (
 )
 from pytest_dlperf.judge.words.options import Options, joined
 from pytest_dlperf.judge.words.phrases import change
-from pytest_dlperf.judge.words.rate import RATE_CODES, SLOWER, rate_clause
+from pytest_dlperf.judge.words.rate import RATE_CODES, SLOWER, UNDECIDED, rate_clause
 from pytest_dlperf.judge.words.refusals import Refusal
 
 _REFUSALS: Final[Mapping[str, Callable[[Finding, Options], Refusal]]] = {
@@ -56,7 +56,7 @@ class _Stage(NamedTuple):
     lines: tuple[later.Line, ...]
 
     def at(self, *places: Place) -> list[str]:
-        """Return the lines that stand in one of these places."""
+        """Return the lines that are in one of these places."""
         return [line.text for line in self.lines if line.place in places]
 
 
@@ -66,6 +66,8 @@ def words_of(findings: Sequence[Finding], options: Options) -> Words:
     if lead is None:
         own = _stage(findings, options)
         first, remarks, details = own.first, [], own.details
+        if not first and own.lines:  # all that is said was learnt later, as what an update did
+            first, own = own.lines[0].text, own._replace(lines=own.lines[1:])
     else:
         own = _stage([one for one in findings if not one.stage and one is not lead], options)
         first = stages.first_line(lead, options)
@@ -117,9 +119,9 @@ def _stage(findings: Sequence[Finding], options: Options) -> _Stage:
     weighed = counting(findings)
     checked = [one for one in weighed if not later.is_line(one)]
     first, details = _first_and_details(checked, verdict, options)
+    if any(one.weight is Weight.STORED for one in weighed):
+        first, details = "", []  # what the update did is all that there is to say
     lines = tuple(later.line(one, options) for one in weighed if later.is_line(one))
-    if not first and lines:  # all that is said was learnt later, as what an update did
-        first, lines = lines[0].text, lines[1:]
     return _Stage(first, tuple(detail for detail in details if detail), lines)
 
 
@@ -130,13 +132,14 @@ def _first_and_details(
     if said is not None:
         clauses = [later.clause(one, options) for one in findings if later.is_clause(one)]
         return joined(said.text(SAYS), *clauses), said.text("detail").split("\n")
-    if any(one.weight is Weight.STORED for one in findings):
-        return "", []  # what the update did is all that there is to say
     refusing = refusal(findings)
     if refusing is not None and verdict not in JUDGED:
         words = _refused(refusing, options)
-        clauses = [later.clause(one, options) for one in findings if later.is_clause(one)]
-        return joined(words.line, *clauses), [words.detail]
+        beside = [one for one in findings if one.code != "links-slower"]
+        clauses = [later.clause(one, options) for one in beside if later.is_clause(one)]
+        open_facts = [one for one in findings if one.metric]
+        details = [_clause(one, verdict, options, leads=False) for one in open_facts]
+        return joined(words.line, *clauses), [words.detail, *details]
     rate = rate_of(findings)
     long, detail = _long(findings, rate, refusing, verdict, options)
     if not any(one.metric for one in findings) or (rate and rate.text("kind") in _FINAL):
@@ -158,8 +161,11 @@ def _long(
     """Return all clauses as one sentence, and the detail of what forbids to judge the rate."""
     leading = [one for one in findings if _leads(one, verdict)]
     others = [one for one in findings if one not in leading and one is not rate]
-    rate_leads = rate is not None and (rate.code == SLOWER or not leading)
-    leads = [_clause(one, verdict, options, leads=not rate_leads) for one in leading]
+    if rate is not None and (_rate_leads(rate, verdict) or not leading):
+        beside = [one for one in findings if one is not rate]
+        clauses = [_clause(one, verdict, options, leads=False) for one in beside]
+        return joined(rate_clause(rate, options), *clauses), ""
+    leads = [_clause(one, verdict, options, leads=True) for one in leading]
     notes = [_clause(one, verdict, options, leads=False) for one in others]
     if rate is None:
         links = [later.clause(one, options) for one in others if one.code == "links-slower"]
@@ -167,11 +173,14 @@ def _long(
         last = f"throughput: {words.line}" if words.line else ""
         return joined(*leads, *links, last), words.detail
     words_of_rate = rate_clause(rate, options)
-    if rate_leads:
-        return joined(words_of_rate, *leads, *notes), ""
     is_window = leading[-1].metric == "whole_window" and leading[-1].weight is Weight.OPEN
     what = "the median iteration" if is_window else "throughput"
     return joined(*leads, f"{what}: {words_of_rate}", *notes), ""
+
+
+def _rate_leads(rate: Finding, verdict: Verdict) -> bool:
+    """Return whether the throughput itself is why the case failed, or is open."""
+    return rate.code == (UNDECIDED if verdict is Verdict.INCONCLUSIVE else SLOWER)
 
 
 def _leads(finding: Finding, verdict: Verdict) -> bool:

@@ -72,7 +72,7 @@ def test_a_difference_needs_a_name_and_a_name_a_difference(records) -> None:
         return Difference(
             name="slower",
             why="It is slower.",
-            applies=lambda _, expected, actual: expected["verdict"] == verdict,
+            is_seen=lambda _, expected, actual: expected["verdict"] == verdict,
             fields=frozenset(fields),
         )
 

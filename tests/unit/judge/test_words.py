@@ -320,6 +320,19 @@ def test_a_judgement_of_a_former_file_keeps_its_words() -> None:
         assert found.details == ("at length",)
 
 
+def test_a_first_session_that_is_stored_passes_and_what_the_update_did_is_all_that_is_said() -> (
+    None
+):
+    first = judge(GPU, measurement(around(100)), None, RULE)
+    assert first.verdict is Verdict.NO_BASELINE
+    found = with_finding(first, "stored", Weight.STORED, text="its first session was stored")
+    assert found.verdict is Verdict.PASSED
+    assert (found.reason, found.details) == ("its first session was stored", ())
+    # What forbids to judge is not lifted by storing it
+    moved = judged_by(compared(Verdict.PASSED, 0.0), problem="disturbed")
+    assert with_finding(moved, "stored", Weight.STORED, text="so").verdict is moved.verdict
+
+
 def test_several_findings_are_added_at_once() -> None:
     judgement = judged_by(compared(Verdict.PASSED, 0.0))
     notes = [Finding(code="stored", weight=Weight.NOTE, figures={"text": one}) for one in "ab"]

@@ -16,9 +16,9 @@ from pytest_dlperf.core.outcome import Against, Outcome, outcome_from_json, outc
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.judge.verdict import NOT_STORED, with_finding
 from pytest_dlperf.launch.arms.checkout import Checkout
 from pytest_dlperf.report import json_
-from pytest_dlperf.judge.verdict import NOT_STORED, with_finding
 from pytest_dlperf.session.folder import keep_inherited
 from pytest_dlperf.session.resumed import Now, Resumed, differences
 from pytest_dlperf.store.history.session_runs import SessionRuns
