@@ -77,6 +77,8 @@ def test_variables_that_libraries_read_when_they_are_loaded_are_set_before_the_i
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(worker.importlib, "import_module", import_module)
+    # So that it is restored: what is deleted while it is absent is not
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")
     for framework in FRAMEWORKS:
         for precision in ("fp32", "tf32", "bf16"):
             monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
