@@ -39,7 +39,7 @@ class RowsOfIteration:
 
     def __init__(self) -> None:
         #: Whether the workload said its work since the last iteration.
-        self.said = False
+        self.is_said = False
         #: Whether the model was called in this iteration.
         self.called = False
         #: Whether the workload says its work in its steps, and a whole batch was seen.
@@ -54,7 +54,7 @@ class RowsOfIteration:
 
     def end(self) -> None:
         """End an iteration; raise ``WorkerFailure`` where it counts rows that were not trained."""
-        short, is_said = self._short, self.said
+        short, is_said = self._short, self.is_said
         self.says_each |= is_said
         self.forget()
         if short and not is_said:
@@ -66,7 +66,7 @@ class RowsOfIteration:
 
     def forget(self) -> None:
         """Begin an iteration."""
-        self.said = self.called = False
+        self.is_said = self.called = False
         self._short = ""
 
 

@@ -93,7 +93,7 @@ class Job(abc.ABC):
         if not (math.isfinite(amount) and amount > 0):
             raise ValueError(f"job.work({amount!r}): give a finite number above 0")
         self.iteration_work = float(amount) * self.devices_per_process / self.parallel.split
-        self.feed.rows.said = True
+        self.feed.rows.is_said = True
 
     @property
     def replicas(self) -> int:

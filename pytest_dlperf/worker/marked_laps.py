@@ -19,7 +19,7 @@ class StepLaps:
     def __init__(self, timer: Timer) -> None:
         self._timer = timer
         self._kinds: list[int | str] = []
-        self._seen = self._steps = 0
+        self._laps_counted = self._steps = 0
 
     def start(self) -> None:
         """Begin a step here; earlier time belongs to none."""
@@ -67,7 +67,7 @@ class StepLaps:
         return steps, phases
 
     def _steps_in(self, laps: int) -> int:
-        while self._seen < laps:
-            self._steps += self._kinds[self._seen] == _END
-            self._seen += 1
+        while self._laps_counted < laps:
+            self._steps += self._kinds[self._laps_counted] == _END
+            self._laps_counted += 1
         return self._steps

@@ -90,12 +90,19 @@ def _name(function: Function) -> Places:
 
 
 def _fields(holder: ast.ClassDef) -> Places:
-    """Yield the fields of a class that are pronouns."""
+    """Yield the fields of a class, and the attributes that its methods set, that are pronouns."""
     for node in holder.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            name = node.target.id
-            if name.lstrip("_") in PRONOUNS and f"{holder.name}.{name}" not in KEYS:
-                yield node.lineno, f"the field {holder.name}.{name} has no noun"
+            yield from _field(holder, node.target.id, node.lineno)
+        if isinstance(node, Function):
+            for target in ast.walk(node):
+                if isinstance(target, ast.Attribute) and isinstance(target.ctx, ast.Store):
+                    yield from _field(holder, target.attr, target.lineno)
+
+
+def _field(holder: ast.ClassDef, name: str, line: int) -> Places:
+    if name.lstrip("_") in PRONOUNS and f"{holder.name}.{name}" not in KEYS:
+        yield line, f"the field {holder.name}.{name} has no noun"
 
 
 def _bound(function: Function) -> Places:

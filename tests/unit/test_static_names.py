@@ -40,6 +40,11 @@ LONG = "def fitted(values):\n" + "    values.sort()\n" * 16
         pytest.param(
             "class Rate:\n    other: float\n", ["the field Rate.other has no noun"], id="a field"
         ),
+        pytest.param(
+            "class Rate:\n    def __init__(self):\n        self._seen = 0\n",
+            ["the field Rate._seen has no noun"],
+            id="an attribute",
+        ),
     ],
 )
 def test_pronouns_are_refused_where_they_hide_the_noun(source: str, names: list[str]) -> None:

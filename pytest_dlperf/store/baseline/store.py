@@ -42,7 +42,7 @@ class BaselineStore:
     def __init__(self, root: Path) -> None:
         self.root = root
         #: Files as they were read last: their stamps, and what they hold.
-        self._known: dict[Path, tuple[tuple[int, ...], Baseline | None]] = {}
+        self._files_read: dict[Path, tuple[tuple[int, ...], Baseline | None]] = {}
 
     def find(self, machine_class: str, suite: str, case_id: str) -> Baseline | None:
         """Return the measured baseline of a case; None if there is none."""
@@ -92,16 +92,16 @@ class BaselineStore:
         except OSError:
             return _read(path, Key.of_path(path))  # which says what is wrong
         stamps = (status.st_ino, status.st_mtime_ns, status.st_size)
-        if path not in self._known or self._known[path][0] != stamps:
-            self._known[path] = stamps, _read(path, Key.of_path(path))
-        return self._known[path][1]
+        if path not in self._files_read or self._files_read[path][0] != stamps:
+            self._files_read[path] = stamps, _read(path, Key.of_path(path))
+        return self._files_read[path][1]
 
     def write(self, baseline: Baseline) -> None:
         """Write ``baseline`` over what is stored of its case; published ones are written too."""
         key = Key.of(baseline)
         path = key.path(self.root)
         with locked(path):
-            self._known.pop(path, None)
+            self._files_read.pop(path, None)
             _replace(path, key, baseline)
 
     def update(
@@ -122,7 +122,7 @@ class BaselineStore:
             before = _read(path, key)
             after = change(before)
             if after is not before:
-                self._known.pop(path, None)
+                self._files_read.pop(path, None)
                 _replace(path, key, after)
         return after
 

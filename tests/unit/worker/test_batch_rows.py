@@ -143,7 +143,7 @@ def test_an_iteration_of_fewer_rows_is_an_error_unless_it_says_its_work():
     seen.expect(None, 8, "a batch")
     seen.end()
     seen.expect(3, 8, "a batch")
-    seen.said = True
+    seen.is_said = True
     seen.end()
     seen.expect(3, 8, "a batch")
     seen.expect(3, 8, "what the batch went into")

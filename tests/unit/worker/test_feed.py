@@ -81,7 +81,7 @@ def test_a_last_batch_that_is_not_whole_is_an_error_in_its_iteration(
         next(batches)
         feed.rows.end()
     next(batches)
-    feed.rows.said = True
+    feed.rows.is_said = True
     feed.rows.end()
 
 
