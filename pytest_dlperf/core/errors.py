@@ -49,13 +49,10 @@ class UsageError(DlperfError):
 
 
 class UnknownNameError(UsageError):
-    """A name is unknown; keeps the parts of the message."""
+    """A name is unknown; the message lists what is known."""
 
-    def __init__(self, kind: str, name: str, known: tuple[str, ...]) -> None:
-        super().__init__(f"unknown {kind} {name!r}; known: {', '.join(sorted(known))}")
-        self.kind = kind
-        self.name = name
-        self.known = known
+    def __init__(self, kind: str, name: str, choices: tuple[str, ...]) -> None:
+        super().__init__(f"unknown {kind} {name!r}; known: {', '.join(sorted(choices))}")
 
 
 class NotRunError(DlperfError):

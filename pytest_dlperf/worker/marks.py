@@ -98,7 +98,7 @@ class Marks:
         self._free_s = time.perf_counter()
         self._wait_s = 0.0
         self._next: Any = None
-        self._said: Any = None
+        self._declared_work: Any = None
         self._rows: StepRows | None = None
         #: File and line of the step that is open, and the thread of the last one.
         self._open: tuple[str, int] | None = None
@@ -128,7 +128,7 @@ class Marks:
 
     def work(self, amount: Any) -> None:
         """Say how much the open step does; as for ``step``."""
-        self._said = self._kept(amount)
+        self._declared_work = self._kept(amount)
 
     @property
     def rows_of_batch(self) -> int:
@@ -230,7 +230,7 @@ class Marks:
             self._refuse(WorkerFailure("marked-twice", message))
         self._open, self._thread = place, threading.get_ident()
         self._phase = None  # it holds steps, so that it is not between two
-        self._said, self._rows, self._next = self._next, None, None
+        self._declared_work, self._rows, self._next = self._next, None, None
         now_s = time.perf_counter()
         if not self._works:
             # The time before the first step went into building the program, not into waiting.
@@ -253,7 +253,7 @@ class Marks:
         try:
             if not is_open:
                 raise WorkerFailure("marked-twice", "a step ended that had not begun")
-            work = work_of_step(self._settings, self._said, self._rows)
+            work = work_of_step(self._settings, self._declared_work, self._rows)
         except WorkerFailure as refused:
             self._refuse(refused)
             return
