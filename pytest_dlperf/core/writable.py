@@ -16,6 +16,8 @@ _KEPT: Final = 4096
 #: A cut is moved by up to so many characters to a blank, so that it leaves no part of a word.
 _WORD: Final = 256
 _UNWRITABLE: Final = re.compile("[\x00\ud800-\udfff]")
+#: Characters of a line of a log that are shown.
+_LINE: Final = 400
 #: Lines of a traceback that are kept at its begin and at its end.
 _FIRST_LINES: Final = 12
 _LAST_LINES: Final = 40
@@ -50,6 +52,17 @@ def line_begin(line: str, length: int) -> str:
         return line
     blank = line.rfind(" ", max(0, length - _WORD), length + 1)
     return line[: blank if blank > 0 else length]
+
+
+def last_lines(text: str, *, count: int = 12, nothing: str = "(it printed nothing)") -> str:
+    """Return the last lines of ``text`` that are not blank, indented; ``nothing`` if none is."""
+    lines = [line_begin(line, _LINE) for line in text.splitlines() if line.strip()]
+    return "\n".join(f"    {line}" for line in lines[-count:] or [nothing])
+
+
+def log_remark(log: object, end: str) -> str:
+    """Return what an error says of a ``log``, whose ``end`` are its last lines."""
+    return f"Log: {log}, its last lines:\n{end}"
 
 
 def writable_values(value: Any) -> Any:

@@ -16,6 +16,7 @@ from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.place import Host, hosts_of
+from pytest_dlperf.core.writable import last_lines
 from pytest_dlperf.flow.target_report import TargetReport, printed_report
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.launchers import program_of
@@ -180,8 +181,8 @@ def ask_nodes(
         text = answer.output.decode("utf-8", errors="replace")
         report = printed_report(text)
         if answer.problem or report is None:
-            said = "".join(f"\n    {x[:400]}" for x in text.splitlines()[-12:] if x.strip())
-            raise CaseError(f"{name}: {answer.problem or 'it gave no answer'}{said}")
+            output = last_lines(text) if text.strip() else ""
+            raise CaseError(answer.problem or "it gave no answer", subject=name, remarks=output)
         found[name] = Asked(report, answer.clock_ahead_s or 0.0)
     return found
 

@@ -15,8 +15,9 @@ from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.option_names import OF_PYTEST, OptionNames
 from pytest_dlperf.core.run import MeasuredRun, Problem, Run, RunSummary
 from pytest_dlperf.core.wire_records import RunFacts
+from pytest_dlperf.core.writable import log_remark
 from pytest_dlperf.flow.log_unit import check_unit_of, format_of, logged_batch
-from pytest_dlperf.measure.failure import failure_of, last_lines
+from pytest_dlperf.measure.failure import failure_of, log_end
 from pytest_dlperf.measure.logs import problems, registry
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
@@ -164,7 +165,7 @@ def _unreadable(case: Case, run: Run, result: LogResult, options: OptionNames) -
 
 
 def _log(run: Run) -> str:
-    return f"Log: {run.log}, its last lines:\n{last_lines(Path(run.log))}"
+    return log_remark(run.log, log_end(Path(run.log)))
 
 
 def check_program(case: Case, run: Run, records: Sequence[RankRecords]) -> None:

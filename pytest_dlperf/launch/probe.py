@@ -15,13 +15,12 @@ from pytest_dlperf.core.place import Place
 from pytest_dlperf.core.run import LaunchPlan, Run
 from pytest_dlperf.core.wire import PROBE_MARK
 from pytest_dlperf.core.wire_records import ProbeAnswer
-from pytest_dlperf.core.writable import line_begin
+from pytest_dlperf.core.writable import last_lines, log_remark
 from pytest_dlperf.launch.base import behind
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.process.left_over import RUN_VARIABLE
 from pytest_dlperf.launch.remote.sent_to_hosts import copy_package
 
-_LAST_LINES: Final = 12
 #: The first Python that the worker runs on.
 _PYTHON: Final = (3, 10)
 
@@ -84,12 +83,9 @@ class Probes:
                 except ValueError:
                     continue  # cut off: the launch failed while it wrote
                 return _checked(answer, self._place)
-        lines = [line for line in output.splitlines() if line.strip()][-_LAST_LINES:]
-        begins = [line_begin(line, 400) for line in lines]
-        said = "".join(f"\n    {line}" for line in begins) or "\n    (it printed nothing)"
         return {
             "error": f"the probe of {framework} {self._place.words} failed: {_end(run)}.\n"
-            f"Log: {run.log}, its last lines:{said}"
+            f"{log_remark(run.log, last_lines(output))}"
         }
 
     def plan(self, framework: str, timeout_s: float) -> LaunchPlan:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from pytest_dlperf.core.errors import CaseError, UsageError
-from pytest_dlperf.launch.arms.git import last_lines
+from pytest_dlperf.core.writable import last_lines
 
 #: Prints what an interpreter has installed. Isolated, so that no folder of the caller counts.
 _LIST: Final = """
@@ -200,5 +200,5 @@ def _output(command: Sequence[str], failed: str) -> str:
     except OSError as error:
         raise CaseError(f"{failed}: {error.strerror}") from error
     if done.returncode != 0:
-        raise CaseError(f"{failed}:\n{last_lines(done.stdout + done.stderr)}")
+        raise CaseError(f"{failed}:", remarks=last_lines(done.stdout + done.stderr))
     return done.stdout

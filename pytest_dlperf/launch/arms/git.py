@@ -17,12 +17,11 @@ from pytest_dlperf.core.arm import RefArm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.run import LaunchPlan, Run
-from pytest_dlperf.core.writable import line_begin
+from pytest_dlperf.core.writable import last_lines, log_remark
 
 #: Runs a plan to its end: ``launch/process/execute.py``.
 Execute = Callable[[LaunchPlan], Run]
 _TIMEOUT_S: Final = 7200.0
-_LAST_LINES: Final = 12
 
 
 def run_command(
@@ -52,13 +51,7 @@ def run_command(
     if run.exit_code is None:
         how = str(run.end)
     text = Path(run.log).read_text(encoding="utf-8", errors="replace")
-    raise CaseError(f"{failed}: {how}.\nLog: {run.log}, its last lines:\n{last_lines(text)}")
-
-
-def last_lines(text: str) -> str:
-    """Return the last lines of what a command printed, indented."""
-    lines = [line_begin(line, 400) for line in text.splitlines() if line.strip()]
-    return "\n".join(f"    {line}" for line in lines[-_LAST_LINES:]) or "    (it printed nothing)"
+    raise CaseError(f"{failed}: {how}.", remarks=log_remark(run.log, last_lines(text)))
 
 
 _HOOK_VARIABLES = frozenset(
@@ -293,7 +286,8 @@ def add_worktree(
     done = git(top, "worktree", "add", *words, limit_s=_TREE_S)
     if done.returncode != 0:
         raise CaseError(
-            f"{name!r}: git worktree add failed for commit {commit}:\n{last_lines(done.stderr)}"
+            f"{name!r}: git worktree add failed for commit {commit}:",
+            remarks=last_lines(done.stderr),
         )
     for link in preparation.links:
         _link(top, folder, link, name)

@@ -18,7 +18,8 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.launch.arms.git import Execute, last_lines, run_command
+from pytest_dlperf.core.writable import last_lines
+from pytest_dlperf.launch.arms.git import Execute, run_command
 
 _FILE_URL: Final = re.compile(r"(?:@\s*|^)file://(?:localhost)?(/[^;#\s]*)")
 _EXTRAS: Final = re.compile(r"\[[^\]]*\]$")
@@ -265,7 +266,7 @@ class Installer:
     def _identity(self) -> str:
         done = _run([self._python, "-c", "import sys; print(sys.executable, sys.version)"])
         if done.returncode != 0:
-            raise CaseError(f"{self._python} does not start:\n{last_lines(done.stderr)}")
+            raise CaseError(f"{self._python} does not start:", remarks=last_lines(done.stderr))
         return done.stdout
 
     def _installed(self) -> tuple[str, ...]:
@@ -279,8 +280,8 @@ class Installer:
             done = _run(command)
             if done.returncode != 0:
                 raise CaseError(
-                    f"what {self._python} has installed cannot be listed:\n"
-                    f"{last_lines(done.stderr)}"
+                    f"what {self._python} has installed cannot be listed:",
+                    remarks=last_lines(done.stderr),
                 )
             outputs.append(done.stdout)
         return tuple(outputs)
@@ -294,7 +295,8 @@ def _need_uv(python: str, pip: re.Match[str] | None, said: str) -> str:
     if pip is None:
         raise CaseError(
             f"{python} has no pip that works, and there is no uv on PATH, so no requirement can "
-            f"be installed; python -m ensurepip brings pip. pip said:\n{last_lines(said)}"
+            f"be installed; python -m ensurepip brings pip. pip said:",
+            remarks=last_lines(said),
         )
     raise CaseError(
         f"{python} has {pip[0]}, which cannot report what it would install, and there is no uv on "

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.writable import line_begin
+from pytest_dlperf.core.writable import last_lines, log_remark
 from pytest_dlperf.launch.schedulers import in_job
 from pytest_dlperf.launch.schedulers.slurm_job import JobRequest, sbatch_command, script_text
 
@@ -296,9 +296,8 @@ def _ended_without(job: Job) -> str:
             f"{begin}.\nIt left no log at {request.log}: if its node does not see that folder, "
             "put --dlperf-workdir onto a file system that all nodes share"
         )
-    lines = [line for line in text.splitlines() if line.strip()][-_LAST_LINES:]
-    said = "".join(f"\n    {line_begin(line, 400)}" for line in lines) or "\n    (it is empty)"
-    return f"{begin}.\nLog: {request.log}, its last lines:{said}"
+    end = last_lines(text, count=_LAST_LINES, nothing="(it is empty)")
+    return f"{begin}.\n{log_remark(request.log, end)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

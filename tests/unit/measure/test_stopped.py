@@ -17,8 +17,10 @@ import pytest
 
 from pytest_dlperf.core.run import Run
 from pytest_dlperf.launch.remote import far_side
-from pytest_dlperf.measure.failure import failure_of, pid_namespace, read_stacks
+from pytest_dlperf.measure.failure import failure_of
 from pytest_dlperf.measure.records import read_records
+from pytest_dlperf.measure.stacks import read_stacks
+from pytest_dlperf.measure.stopped import pid_namespace
 from pytest_dlperf.worker import host
 from tests.helpers.record_files import case, changed, rank_records, without, write
 
