@@ -16,17 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from pytest_dlperf.session.fixture import Dlperf
-    from pytest_dlperf.session.perf_session import PerfSession
-    from pytest_dlperf.session.terminal.summary import Collector
+    from pytest_dlperf.session.measurer import Measurer
+    from pytest_dlperf.session.reporter import Reporter
+    from pytest_dlperf.session.session import Session
 
-_SESSION: pytest.StashKey[PerfSession] = pytest.StashKey()
-_COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
+_SESSION: pytest.StashKey[Session] = pytest.StashKey()
+_MEASURER: pytest.StashKey[Measurer] = pytest.StashKey()
+_REPORTER: pytest.StashKey[Reporter] = pytest.StashKey()
 _PARSER: pytest.StashKey[pytest.Parser] = pytest.StashKey()
 _DECLARED: pytest.StashKey[bool] = pytest.StashKey()
-_DLPERF: pytest.StashKey[Dlperf] = pytest.StashKey()
 _IN_CALL: pytest.StashKey[bool] = pytest.StashKey()
 #: Names of the plugins that pytest calls for every test.
-_MARKER, _RECEIVER = "dlperf-marker", "dlperf-outcome-receiver"
+_MARKER, _RECEIVER = "dlperf-marker", "dlperf-report-receiver"
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -89,11 +90,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "dlperf(workload, **case): a training whose speed is measured and judged"
     )
     _register(config)
-    if hasattr(config, "workerinput"):
-        return
     if _has_our_option(config) or _has_our_setting(config):
         # Here, so that what cannot be meant is one line and no traceback of the collection.
-        _session(config).check_usage(config)
+        _session(config).check_usage()
 
 
 def _register(config: pytest.Config) -> None:
@@ -101,18 +100,38 @@ def _register(config: pytest.Config) -> None:
     plugins = config.pluginmanager
     if not plugins.has_plugin(_MARKER):
         plugins.register(_Marker(), _MARKER)
-    if not plugins.has_plugin(_RECEIVER) and not hasattr(config, "workerinput"):
-        plugins.register(_OutcomeReceiver(config), _RECEIVER)
+    if not plugins.has_plugin(_RECEIVER):
+        plugins.register(_Receiver(config), _RECEIVER)
 
 
-def _session(config: pytest.Config) -> PerfSession:
+def _session(config: pytest.Config) -> Session:
     if _SESSION not in config.stash:
-        from pytest_dlperf.session.perf_session import PerfSession
+        from pytest_dlperf.session.session import Session
 
-        config.stash[_SESSION] = PerfSession(config)
+        session = config.stash[_SESSION] = Session.from_config(config)
         # An earlier collection of this pytest may have found no perf case.
         _register(config)
+        if session.process.is_worker:  # its reports go to the process with the terminal
+            config.pluginmanager.unregister(name=_RECEIVER)
     return config.stash[_SESSION]
+
+
+def _measurer(config: pytest.Config) -> Measurer:
+    """Return what measures: in a process that runs tests."""
+    if _MEASURER not in config.stash:
+        from pytest_dlperf.session.measurer import Measurer
+
+        config.stash[_MEASURER] = Measurer(_session(config))
+    return config.stash[_MEASURER]
+
+
+def _reporter(config: pytest.Config) -> Reporter:
+    """Return what reports: in the process that has the terminal."""
+    if _REPORTER not in config.stash:
+        from pytest_dlperf.session.reporter import Reporter
+
+        config.stash[_REPORTER] = Reporter(config, _session(config))
+    return config.stash[_REPORTER]
 
 
 def _has_our_option(config: pytest.Config) -> bool:
@@ -227,18 +246,19 @@ def _runs_no_test(config: pytest.Config) -> bool:
 
 def _plan(session: pytest.Session) -> None:
     """Get ready for the end of a session that runs perf cases, by a signal or by Ctrl-C."""
-    from pytest_dlperf.session.terminal import not_reached
+    from pytest_dlperf.session import case_record
 
     config, perf = session.config, _session(session.config)
     if perf.settings.runs_nothing or _runs_no_test(config):
         return
-    perf.planned = not_reached.planned_of(session.items)
-    if not perf.planned:
+    planned = case_record.planned_tests(session.items)
+    if not planned:
         return
+    perf.records.plan(planned)
     perf.ending.install(config)
-    if hasattr(config, "workerinput"):
-        perf.to_announce = perf.planned
-        perf.keep_planned()
+    if perf.process.is_worker:
+        perf.records.to_announce(planned)
+        case_record.keep_planned(planned, perf.resources.folder)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -267,9 +287,8 @@ def dlperf(request: pytest.FixtureRequest) -> Dlperf:
     """Return the case of this test: ``outcome = dlperf.run()``."""
     from pytest_dlperf.session.fixture import make_fixture
 
-    fixture = make_fixture(request, _session(request.config))
-    request.node.stash[_DLPERF] = fixture
-    return fixture
+    config = request.config
+    return make_fixture(request, _session(config), _measurer(config))
 
 
 class _Hooks:
@@ -295,14 +314,13 @@ class _Marker(_Hooks):
     @staticmethod
     def _mark(report: pytest.TestReport, item: pytest.Item) -> None:
         from pytest_dlperf.session.terminal import test_report
-        from pytest_dlperf.session.terminal.not_reached import announce
 
         if item.stash.get(_IN_CALL, False):
             return  # of a subtest, which has a report of its own and no case
         session = _session(item.config)
-        test_report.mark_report(report, item, item.stash.get(_DLPERF, None), session)
+        test_report.mark_report(report, item, session, _measurer(item.config))
         if hasattr(report, test_report.CASE):
-            announce(report, session)
+            session.records.announce(report)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -323,8 +341,8 @@ class _Marker(_Hooks):
         return test_report.status_of(report)
 
 
-class _OutcomeReceiver(_Hooks):
-    """Takes outcomes off test reports, in the process that prints the summary."""
+class _Receiver(_Hooks):
+    """Hands test reports to what reports, in the process that has the terminal."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -348,9 +366,11 @@ class _OutcomeReceiver(_Hooks):
         # the test may follow it
         is_first, self._has_collected = not self._has_collected, True
         if is_first and any(re.search(r"-\d+n\d+[cg][]-]", test_id) for test_id in ids):
+            from pytest_dlperf.session.process import name_of_session
+
             perf = _session(self._config)
-            _ = perf.checkout  # as it is before anything is measured
-            perf.folder_of_workers = str(node.workerinput["testrunuid"])
+            _ = perf.resources.checkout  # as it is before anything is measured
+            perf.resources.folder_of_workers = name_of_session(node)
             perf.ending.install(self._config)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -358,23 +378,24 @@ class _OutcomeReceiver(_Hooks):
         config = self._config
         has_results = config.option.dlperf_json is not None and not _runs_no_test(config)
         if has_results and _SESSION in config.stash:
-            self._collector().begins(nodeid, _session(config))
+            _reporter(config).begins(nodeid)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
-        """Hand an outcome to the collector; signals wait until everybody has the report."""
+        """Hand an outcome on; signals wait until everybody has the report."""
+        config = self._config
         if not hasattr(report, "dlperf_case"):
-            if report.when not in ("setup", "call", "teardown") and _SESSION in self._config.stash:
-                self._collector().crashed(report, _session(self._config))
+            if report.when not in ("setup", "call", "teardown") and _SESSION in config.stash:
+                _reporter(config).crashed(report)
             return (yield)
-        self._collector().receives(report)
+        _reporter(config).receives(report)
         # Here as well: of pytest-xdist's processes the one that prints collects nothing
-        ending = _session(self._config).ending
-        ending.install(self._config)
+        ending = _session(config).ending
+        ending.install(config)
         ending.hold()
         try:
             result = yield
-            self._collector().take(report)
+            _reporter(config).take(report)
         finally:
             ending.release()
         return result
@@ -394,31 +415,25 @@ class _OutcomeReceiver(_Hooks):
             # The other is of -x, which the session's end tells, and of errors of the collection
             self._interrupted = "the session was interrupted"
 
-    def _collector(self) -> Collector:
-        if _COLLECTOR not in self._config.stash:
-            from pytest_dlperf.session.terminal.summary import Collector
-
-            self._config.stash[_COLLECTOR] = Collector(self._config, _session(self._config))
-        return self._config.stash[_COLLECTOR]
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the results; fail a session that measured nothing."""
-        if _SESSION in self._config.stash:
+        config = self._config
+        if _SESSION in config.stash:
             self._end_early(session)
-        options = self._config.option
-        only_prints = options.dlperf_list or options.dlperf_dry_run or _runs_no_test(self._config)
-        reports = _session(self._config).settings.reports if _has_our_option(self._config) else {}
+        options = config.option
+        only_prints = options.dlperf_list or options.dlperf_dry_run or _runs_no_test(config)
+        reports = _session(config).settings.reports if _has_our_option(config) else {}
         wants_results = (reports or options.dlperf_from_logs) and not only_prints
-        if wants_results or _COLLECTOR in self._config.stash:
-            self._collector().finish(_session(self._config), session)
+        if wants_results or _REPORTER in config.stash:
+            _reporter(config).finish(session)
 
     def _end_early(self, session: pytest.Session) -> None:
         perf = _session(self._config)
         perf.ending.report()
         if perf.ending.asked is not None:
             session.exitstatus = perf.ending.exit_code
-        has_cases = perf.planned or perf.folder_of_workers or _COLLECTOR in self._config.stash
+        has_cases = perf.records.planned or perf.resources.folder_of_workers
         stopped = session.shouldfail or session.shouldstop
         why = ""
         if self._interrupted:
@@ -427,11 +442,10 @@ class _OutcomeReceiver(_Hooks):
             why = f"the session ended before its test ({stopped})"
         elif session.exitstatus == pytest.ExitCode.OK:
             why = "its test was never reported, so that a plugin or a conftest has left it out"
-        if why and has_cases:
-            begun = {item.nodeid: item.stash.get(_DLPERF, None) for item in session.items}
-            self._collector().report_missing(perf, why, begun)
+        if why and (has_cases or _REPORTER in self._config.stash):
+            _reporter(self._config).report_unreached(why)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the summary."""
-        if _COLLECTOR in self._config.stash:
-            self._config.stash[_COLLECTOR].write_summary(terminalreporter, _session(self._config))
+        if _REPORTER in self._config.stash:
+            _reporter(self._config).write_summary(terminalreporter)

@@ -27,17 +27,17 @@ from pytest_dlperf.measure.logs import registry as log_formats
 from pytest_dlperf.report.printable import shown
 from pytest_dlperf.session import case_ids, no_case
 from pytest_dlperf.session.case_ids import parametrized
+from pytest_dlperf.session.case_items import NAME, selected_of, set_selected
 from pytest_dlperf.session.exits import usage_error
-from pytest_dlperf.session.no_case import NAME
 from pytest_dlperf.session.pytest_private import is_matched
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history import notes
 
 if TYPE_CHECKING:
-    from pytest_dlperf.session.perf_session import PerfSession
+    from pytest_dlperf.session.session import Session
 
 
-def left_out(item: pytest.Item, case: Case, session: PerfSession, machine: Machine) -> str:
+def left_out(item: pytest.Item, case: Case, session: Session, machine: Machine) -> str:
     """Return why ``case``, which ``item`` runs, is left out on ``machine``; empty if it is not.
 
     It is wanted where it was asked for by name, and where a baseline of it is stored.
@@ -48,7 +48,7 @@ def left_out(item: pytest.Item, case: Case, session: PerfSession, machine: Machi
     return reason
 
 
-def is_asked_for(item: pytest.Item, case: Case, session: PerfSession) -> bool:
+def is_asked_for(item: pytest.Item, case: Case, session: Session) -> bool:
     """Return whether the precision of ``case`` was named: by an option, ``-k`` or a node id.
 
     ``-k`` names it where the test is selected by that word alone: neither ``-k tsm`` nor
@@ -71,16 +71,18 @@ def is_asked_for(item: pytest.Item, case: Case, session: PerfSession) -> bool:
     )
 
 
-def _is_stored(case: Case, session: PerfSession) -> bool:
+def _is_stored(case: Case, session: Session) -> bool:
     """Return whether this machine class has a measured baseline of ``case``."""
-    machine_class = session.settings.machine_class or session.devices.machine_class("cpu")
+    machine_class = session.settings.machine_class or session.resources.devices.machine_class(
+        "cpu"
+    )
     try:
-        return session.store.find(machine_class, case.suite, case.id) is not None
+        return session.resources.store.find(machine_class, case.suite, case.id) is not None
     except DlperfError:
         return True  # a broken file is still a baseline; its error is shown when it is used
 
 
-def parametrize(metafunc: pytest.Metafunc, session: PerfSession) -> None:
+def parametrize(metafunc: pytest.Metafunc, session: Session) -> None:
     """Make one item for every case that the test's markers declare or the options ask for."""
     try:
         selected = _selected(metafunc, session)
@@ -90,7 +92,7 @@ def parametrize(metafunc: pytest.Metafunc, session: PerfSession) -> None:
     metafunc.parametrize(NAME, selected, indirect=True, ids=[s.case.id for s in selected])
 
 
-def take_parameters(item: pytest.Item, session: PerfSession) -> None:
+def take_parameters(item: pytest.Item, session: Session) -> None:
     """Take what pytest's parametrize gives a perf item into its case: options, and its id.
 
     ``-k`` finds the item by its case's id as well. A fixture's own parameters are not taken:
@@ -114,17 +116,17 @@ def take_parameters(item: pytest.Item, session: PerfSession) -> None:
         axes=(*case.axes, *parameter_words(own, ids)),
     )
     error = selected.error
-    trains = session.logs is None
+    trains = session.resources.logs is None
     if not error and trains and case.work is not None and any(map(is_number, own.values())):
         error = (
             f"work={case.work} is one number, and the test is parametrized with numbers, by which "
             "the work may differ; leave work out, and let build(job) call job.work(...)"
         )
-    callspec.params[NAME] = replace(selected, case=case, error=error)
+    set_selected(item, replace(selected, case=case, error=error))
     item.extra_keyword_matches.add(case.id)
 
 
-def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selected]:
+def _selected(metafunc: pytest.Metafunc, session: Session) -> Sequence[Selected]:
     if refused := no_case.function_refused(metafunc.function, metafunc.fixturenames):
         raise UsageError(refused)
     markers = reversed(list(metafunc.definition.iter_markers(NAME)))
@@ -141,11 +143,11 @@ def _selected(metafunc: pytest.Metafunc, session: PerfSession) -> Sequence[Selec
     declared, unfit = as_asked(declared, settings)
     if settings.list_only:
         return [Selected(case=case) for case in declared]
-    if session.logs is not None:
+    if session.resources.logs is not None:
         return [_with_log(case, session) for case in declared]
     return [
         replace(selected, error=unfit.get(selected.case.id_without_layout, selected.error))
-        for selected in select(declared, request_of(session), session.machine)
+        for selected in select(declared, request_of(session), session.resources.machine)
     ]
 
 
@@ -159,8 +161,8 @@ def declared_by(
     case_ids.check_marker([case.id for case in declared])
     for case in declared:
         if case.launcher not in {"auto", *LAUNCHERS}:
-            known = ", ".join(["auto", *LAUNCHERS])
-            raise UsageError(f"{case.id}: unknown launcher {case.launcher!r}; known: {known}")
+            names = ", ".join(["auto", *LAUNCHERS])
+            raise UsageError(f"{case.id}: unknown launcher {case.launcher!r}; known: {names}")
         if case.log_format and isinstance(case.log_format, str):
             log_formats.named(case.log_format)
     return declared
@@ -172,8 +174,8 @@ def as_asked(declared: Sequence[Case], settings: Settings) -> tuple[list[Case], 
     Raises ``UsageError`` if none can.
     """
     if settings.launcher is not None and settings.launcher not in LAUNCHERS:
-        known = ", ".join(LAUNCHERS)
-        raise UsageError(f"--dlperf-launcher={settings.launcher}: known are {known}")
+        names = ", ".join(LAUNCHERS)
+        raise UsageError(f"--dlperf-launcher={settings.launcher}: known are {names}")
     cases, unfit = [], {}
     for declared_case in declared:
         case = declared_case
@@ -189,9 +191,9 @@ def as_asked(declared: Sequence[Case], settings: Settings) -> tuple[list[Case], 
     return cases, unfit
 
 
-def _with_log(case: Case, session: PerfSession) -> Selected:
+def _with_log(case: Case, session: Session) -> Selected:
     """Return ``case`` for judging its log: the devices of this machine do not matter."""
-    assert session.logs is not None
+    assert session.resources.logs is not None
     request = request_of(session)
     counts = request.gpus if case.layout.device == "gpu" else request.cpus
     asked = counts is not None and case.world_size in counts
@@ -204,12 +206,12 @@ def _with_log(case: Case, session: PerfSession) -> Selected:
         left_out = f"precision {case.precision} was not asked for"
     elif request.size is not None and case.size != request.size:
         left_out = f"size {case.size} was not asked for"
-    elif not left_out and not session.logs.claim(case):
-        left_out = f"no log under {session.logs.folder}"
+    elif not left_out and not session.resources.logs.claim(case):
+        left_out = f"no log under {session.resources.logs.folder}"
     return Selected(case=case, left_out=left_out)
 
 
-def request_of(session: PerfSession) -> CaseRequest:
+def request_of(session: Session) -> CaseRequest:
     """Return what the command line asks for."""
     settings = session.settings
     return CaseRequest(
@@ -221,14 +223,7 @@ def request_of(session: PerfSession) -> CaseRequest:
     )
 
 
-def selected_of(item: pytest.Item) -> Selected | None:
-    """Return the case of a perf item; None for any other."""
-    callspec: Any = getattr(item, "callspec", None)
-    value = callspec.params.get(NAME) if callspec is not None else None
-    return value if isinstance(value, Selected) else None
-
-
-def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSession) -> None:
+def deselect(config: pytest.Config, items: list[pytest.Item], session: Session) -> None:
     """Take the cases that do not run here out of ``items``, and count them.
 
     A one-node layout that does not fit although it was measured on this machine class stays,
@@ -241,16 +236,17 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
         if selected is None or not left_out:
             kept.append(item)
         elif _vanished(selected.case, session):
-            item.callspec.params[NAME] = Selected(  # type: ignore[attr-defined]
-                case=selected.case,
-                error=f"{fits(selected.case.layout, session.machine)}, but this machine class "
-                "has a measured baseline of it: a device vanished; see dlperf doctor",
+            misfit = fits(selected.case.layout, session.resources.machine)
+            error = (
+                f"{misfit}, but this machine class has a measured baseline of it: a device "
+                "vanished; see dlperf doctor"
             )
+            set_selected(item, Selected(case=selected.case, error=error))
             kept.append(item)
         else:
             dropped.append(item)
-            session.left_out[selected.case.id] = left_out
-    _check_ids(config, kept)
+            session.records[selected.case.id].left_out = left_out
+    _check_ids(kept, session)
     if session.settings.budget_s is not None:
         kept = _longest_without_a_certificate_first(kept, session.settings.workdir)
     if dropped:
@@ -258,56 +254,58 @@ def deselect(config: pytest.Config, items: list[pytest.Item], session: PerfSessi
     items[:] = kept
 
 
-def _check_ids(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+def _check_ids(items: Sequence[pytest.Item], session: Session) -> None:
     """Raise ``pytest.UsageError`` where cases have ids that cannot be."""
     cases = [(selected.case.id, item) for item in items if (selected := selected_of(item))]
     refused = case_ids.refused_of_items(cases)
-    if refused and not hasattr(config, "workerinput"):
+    if refused and not session.process.is_worker:
         raise usage_error("\npytest-dlperf: ".join(refused.values()))
     # An exception would end an xdist worker without a word: its items say it instead.
     for case_id, item in cases:
         if case_id in refused:
             selected = selected_of(item)
             assert selected is not None
-            item.callspec.params[NAME] = replace(selected, error=refused[case_id])  # type: ignore[attr-defined]
+            set_selected(item, replace(selected, error=refused[case_id]))
 
 
-def _left_out(item: pytest.Item, selected: Selected, session: PerfSession) -> str:
+def _left_out(item: pytest.Item, selected: Selected, session: Session) -> str:
     """Return why a case is left out; empty if it is not."""
-    known = selected.left_out or selected.error
-    if known or session.logs is not None or session.settings.list_only:
+    is_decided = selected.left_out or selected.error
+    if is_decided or session.resources.logs is not None or session.settings.list_only:
         return selected.left_out
-    return left_out(item, selected.case, session, session.machine)
+    return left_out(item, selected.case, session, session.resources.machine)
 
 
 def _longest_without_a_certificate_first(
     items: list[pytest.Item], workdir: Path
 ) -> list[pytest.Item]:
     """Return the items with the perf ones in that order, on the places that perf items have."""
-    known = notes.read_certificates(workdir)
+    certificates = notes.read_certificates(workdir)
     cases = {item: s.case.id for item in items if (s := selected_of(item)) is not None}
-    ordered = iter(sorted(cases, key=lambda item: known.get(cases[item], "")))
+    ordered = iter(sorted(cases, key=lambda item: certificates.get(cases[item], "")))
     return [next(ordered) if item in cases else item for item in items]
 
 
-def remember(items: Sequence[pytest.Item], session: PerfSession) -> None:
+def remember(items: Sequence[pytest.Item], session: Session) -> None:
     """Let the session know its cases: alpha is split over them where arms are compared."""
-    session.selected = [selected.case for item in items if (selected := selected_of(item))]
-    session.check_resumed()
-    if session.jobs is not None:
+    selected = {item: case for item in items if (case := selected_of(item))}
+    session.resources.case_count = len(selected)
+    session.check_resumed([chosen.case for chosen in selected.values()])
+    jobs = session.resources.jobs
+    if jobs is not None:
         from pytest_dlperf.flow.scheduled import Planned
 
-        session.jobs.planned = [
-            Planned(case=selected.case, node_id=item.nodeid)
-            for item in items
-            if (selected := selected_of(item)) and not selected.error
+        jobs.selected = len(selected)
+        jobs.planned = [
+            Planned(case=chosen.case, node_id=item.nodeid)
+            for item, chosen in selected.items()
+            if not chosen.error
         ]
-        session.jobs.selected = len(session.selected)
 
 
-def _vanished(case: Case, session: PerfSession) -> bool:
+def _vanished(case: Case, session: Session) -> bool:
     request = request_of(session)
-    if session.logs is not None:
+    if session.resources.logs is not None:
         return False
     if request.names_devices or request.size is not None or case.layout.nodes > 1:
         return False
@@ -315,12 +313,12 @@ def _vanished(case: Case, session: PerfSession) -> bool:
         return False
     if request.precisions is not None and case.precision not in request.precisions:
         return False
-    if case.layout.device == "cpu" or not fits(case.layout, session.machine):
+    if case.layout.device == "cpu" or not fits(case.layout, session.resources.machine):
         return False
-    machine_class = session.settings.machine_class or session.devices.machine_class(
+    machine_class = session.settings.machine_class or session.resources.devices.machine_class(
         "gpu", case.layout.devices_per_node
     )
     try:
-        return session.store.find(machine_class, case.suite, case.id) is not None
+        return session.resources.store.find(machine_class, case.suite, case.id) is not None
     except DlperfError:
         return True  # a broken file is still a baseline; its error is shown when it is used

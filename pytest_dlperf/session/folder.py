@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from pytest_dlperf.core.wire import CPU_VARIABLES, INTERPRETER_VARIABLES, LIBRARY_VARIABLES
 from pytest_dlperf.session.exits import usage_error
+from pytest_dlperf.session.process import Process
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history.session_runs import make_session_folder
 
@@ -35,21 +34,20 @@ _WAIT_S: Final = 60.0
 _NAMED: Final = 5
 
 
-def folder_of(config: pytest.Config, settings: Settings, name: str) -> tuple[Path, Any]:
+def folder_of(settings: Settings, process: Process, name: str) -> tuple[Path, Any]:
     """Return the folder, the same in all xdist workers of a session, and what keeps it.
 
     ``name`` is its name in the process that started the workers, where no rank starts; else
     empty. Making it drops the oldest. Raises ``pytest.UsageError`` if it cannot be made.
     """
-    worker = getattr(config, "workerinput", {})
     base = settings.workdir
     if settings.runs_nothing:
         return base / "session", None
     own = f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
     try:
-        folder, lock = make_session_folder(base, name or str(worker.get("testrunuid", own)))
+        folder, lock = make_session_folder(base, name or process.session_name or own)
         if not name:
-            keep_inherited(folder, str(worker.get("workerid", "main")), data=settings.data)
+            keep_inherited(folder, process.worker or "main", data=settings.data)
         return folder, lock
     except OSError as error:
         raise usage_error(
@@ -92,11 +90,13 @@ def differs_among(folder: Path, processes: int) -> str:
     Waits until each has kept what it inherits, a minute at most.
     """
     end_s = time.monotonic() + _WAIT_S
-    while len(found := _kept(folder)) < processes:
+    while len(kept := _kept(folder)) < processes:
         if time.monotonic() > end_s:
             return "whether they have started"
         time.sleep(0.02)
-    return " and ".join(dict.fromkeys(filter(None, (changed(found[0], one) for one in found))))
+    return " and ".join(
+        dict.fromkeys(filter(None, (changed(kept[0], digests) for digests in kept)))
+    )
 
 
 def changed_for_training(folder: Path, *, data: str | None) -> str:

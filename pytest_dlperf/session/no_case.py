@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-#: The marker, and the fixture that runs its case.
-NAME: Final = "dlperf"
+from pytest_dlperf.session.case_items import NAME, has_case
+
 _NEVER: Final = "its case would never run"
 
 
@@ -76,7 +76,7 @@ def _has_perf_tests(path: Path) -> bool:
 def report(session: pytest.Session) -> None:
     """Report each of the session's marked items that has no case as an error of the collection."""
     for item in session.items:
-        if item.get_closest_marker(NAME) is None or _has_case(item):
+        if item.get_closest_marker(NAME) is None or has_case(item):
             continue
         session.config.hook.pytest_collectreport(
             report=pytest.CollectReport(
@@ -86,11 +86,6 @@ def report(session: pytest.Session) -> None:
                 result=[],
             )
         )
-
-
-def _has_case(item: pytest.Item) -> bool:
-    callspec: Any = getattr(item, "callspec", None)
-    return callspec is not None and NAME in callspec.params
 
 
 def _why(item: pytest.Item) -> str:

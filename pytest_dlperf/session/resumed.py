@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.cases.possible import framework_version
 from pytest_dlperf.core.case import Case
@@ -29,8 +29,12 @@ from pytest_dlperf.judge.tolerance import tolerance_of
 from pytest_dlperf.judge.verdict import NOT_STORED, said, without_findings
 from pytest_dlperf.launch.arms.checkout import Checkout
 from pytest_dlperf.report import json_
+from pytest_dlperf.session.case_record import CaseRecords
 from pytest_dlperf.session.folder import changed_for_training
 from pytest_dlperf.store.history.session_runs import SessionRuns
+
+if TYPE_CHECKING:
+    from pytest_dlperf.session.resources import Resources
 
 #: Software that is known before a case runs, beside the framework's version.
 _SOFTWARE: Final = ("driver", "image", "kernel")
@@ -55,8 +59,9 @@ class Now:
     tolerance: float | None
 
 
-def now_of(case: Case, bench: Bench, checkout: Checkout) -> Now:
+def now_of(case: Case, resources: Resources) -> Now:
     """Return what a session would measure ``case`` with."""
+    bench, checkout = resources.bench, resources.checkout
     hosts, policy = bench.hosts, bench.policy
     is_here = not hosts.place.foreign and case.framework in FRAMEWORKS
     target = bench.target(case, "")
@@ -79,16 +84,15 @@ def now_of(case: Case, bench: Bench, checkout: Checkout) -> Now:
 
 
 class Resumed:
-    """The outcomes of a results file, by case."""
+    """What is taken from the results file of a session that was interrupted."""
 
-    def __init__(self, path: Path) -> None:
-        """Read the file; raise ``UsageError`` if it cannot be read."""
-        self.path = path
+    def __init__(self, path: Path, records: CaseRecords) -> None:
+        """Read the file into ``records``; raise ``UsageError`` if it cannot be read."""
+        self.path, self._records = path, records
         try:
             outcomes = json_.read(path)
         except UsageError as error:
             raise UsageError(f"--dlperf-resume: {error}") from error
-        self._outcomes: dict[str, Outcome] = {}
         for outcome in outcomes:
             if outcome.against is not None:
                 raise UsageError(
@@ -96,41 +100,43 @@ class Resumed:
                     f"{outcome.against.name}, in pairs, and what that names may be another now; "
                     "leave --dlperf-resume out"
                 )
-            if outcome.case.id in self._outcomes:
+            record = records[outcome.case.id]
+            if record.before is not None:
                 raise UsageError(
                     f"--dlperf-resume={path}: it holds {outcome.case.id} twice, so that it is not "
                     "the file of one session"
                 )
             if invalid := _invalid(outcome):
                 raise UsageError(f"--dlperf-resume={path}: {outcome.case.id}: {invalid}")
-            self._outcomes[outcome.case.id] = outcome
+            record.before = outcome
 
     def check(self, selected: Sequence[Case]) -> None:
         """Raise ``UsageError`` if the file is of other cases than those that are selected."""
-        ids = {case.id for case in selected}
-        if self._outcomes and ids and not ids & set(self._outcomes):
+        count = len(self._records.before)
+        if count and selected and all(self._records[case.id].before is None for case in selected):
             raise UsageError(
-                f"--dlperf-resume={self.path}: none of its {len(self._outcomes)} cases is "
+                f"--dlperf-resume={self.path}: none of its {count} cases is "
                 "selected here, so that it is the file of another project, precision or machine; "
                 "name the file of the session that was interrupted, or leave the option out"
             )
 
     def outcome(self, case: Case) -> Outcome | None:
         """Return the final outcome of ``case``; None if it is to be measured."""
-        found = self._outcomes.get(case.id)
-        return found if found is not None and _is_final(found) else None
+        before = self._records[case.id].before
+        return before if before is not None and _is_final(before) else None
 
     def unfinished(self, case: Case) -> Outcome | None:
         """Return the outcome of ``case`` with runs and no final verdict; None without one."""
-        found = self._outcomes.get(case.id)
-        return None if found is None or found.measurement is None or _is_final(found) else found
+        before = self._records[case.id].before
+        is_open = before is not None and before.measurement is not None and not _is_final(before)
+        return before if is_open else None
 
     def differs(self, case: Case, now: Callable[[], Now]) -> str:
         """Return why the final outcome of ``case`` is not taken; empty if it may be."""
-        found = self.outcome(case)
-        if found is None:
+        before = self.outcome(case)
+        if before is None:
             return ""
-        differ = "; ".join(differences(case, found, now()))
+        differ = "; ".join(differences(case, before, now()))
         return differ and f"measured again, and not taken from {self.path}: {differ}"
 
     def go_on(self, case: Case, runs: SessionRuns, now: Callable[[], Now]) -> str:
@@ -139,30 +145,30 @@ class Resumed:
         Returns why they are not added: something differs, or their folder is gone. Empty if they
         are, or there are none.
         """
-        found = self.unfinished(case)
-        if found is None:
+        unfinished = self.unfinished(case)
+        if unfinished is None:
             return ""
-        folder, parent = Path(found.folder).parent, case.parent()
+        folder, parent = Path(unfinished.folder).parent, case.parent()
         ended = SessionRuns(folder)
         not_used = f"its runs in {self.path} are not used"
         try:
             before = ended.load(case)
-            of_parent = ended.load(parent) if parent else []
+            parent_runs = ended.load(parent) if parent else []
             if not before:
-                return f"{not_used}: {found.folder} does not have them"
-            differ = "; ".join(_differences_of_runs(case, found, folder, now()))
+                return f"{not_used}: {unfinished.folder} does not have them"
+            differ = "; ".join(_differences_of_runs(case, unfinished, folder, now()))
         except (OSError, ValueError, KeyError) as error:  # or of another version of this package
             return f"{not_used}: they cannot be read: {error}"
         if differ:
             return f"{not_used}: {differ}"
         what = "1 of its runs is" if len(before) == 1 else f"{len(before)} of its runs are"
-        note = f"{what} of the session that ended at {found.time}"
+        note = f"{what} of the session that ended at {unfinished.time}"
         first, problem = before[0].summary, Problem(code="runs-taken", message=note)
         noted = replace(first, problems=(*first.problems, problem))
         _add(runs, case, [before[0]._replace(summary=noted), *before[1:]])
         if parent:
             # The speedup is over runs of the same hour
-            _add(runs, parent, of_parent)
+            _add(runs, parent, parent_runs)
         return ""
 
     def taken(self, outcome: Outcome, node_id: str) -> Outcome:
@@ -178,10 +184,20 @@ class Resumed:
             taken_from=str(self.path),
         )
 
-    def others(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Return what the file holds of cases that ``outcomes`` do not have."""
-        known = {outcome.case.id for outcome in outcomes}
-        return [found for case_id, found in self._outcomes.items() if case_id not in known]
+    def outcome_now(self, case: Case, node_id: str, resources: Resources) -> Outcome | None:
+        """Return the final outcome of ``case`` by the rule and the baseline of this session.
+
+        None to measure it. ``node_id`` is that of its test. A baseline is not stored.
+        """
+        before = self.outcome(case)
+        if before is None or self.differs(case, lambda: now_of(case, resources)):
+            return None
+        outcome = self.taken(before, node_id)
+        if outcome.update:
+            return outcome
+        if is_judged(outcome):
+            outcome = judged_now(outcome, resources.bench_of(case))
+        return replace(outcome, failed=resources.settings.fails(outcome))
 
 
 def _invalid(outcome: Outcome) -> str:
@@ -247,8 +263,8 @@ def differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
         yield "tracked files are or were modified, so that the commit does not say what is run"
     if problem := outcome.checkout_problem or now.checkout.problem:
         yield f"git does not say the commit, or whether tracked files are modified ({problem})"
-    yield from _of_machine(case, outcome, now)
-    yield from _of_measurement(outcome, now)
+    yield from _machine_differences(case, outcome, now)
+    yield from _measurement_differences(outcome, now)
     certified = None if outcome.confirmation is None else outcome.confirmation.tolerance
     if certified is not None and now.tolerance is not None and certified != now.tolerance:
         # Pairs end where they certify it
@@ -274,12 +290,12 @@ def _differences_of_runs(case: Case, outcome: Outcome, folder: Path, now: Now) -
     if now.node is not None and was.node != now.node:
         yield f"node: {now.node}, was {was.node}"
     for name, kind in (("cores visible", "machine"), ("prefix", "software")):
-        before, after = (getattr(one, kind).get(name) for one in (was, now.environment))
+        before, after = getattr(was, kind).get(name), getattr(now.environment, kind).get(name)
         if before != after:
             yield f"{name}: {after}, was {before}"
 
 
-def _of_machine(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
+def _machine_differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
     was = outcome.environment
     if was is None:
         yield "its machine was not recorded"
@@ -306,7 +322,7 @@ def _of_machine(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
         yield f"{name}: {after}, was {before}"
 
 
-def _of_measurement(outcome: Outcome, now: Now) -> Iterator[str]:
+def _measurement_differences(outcome: Outcome, now: Now) -> Iterator[str]:
     measurement = outcome.measurement
     if measurement is None:
         return

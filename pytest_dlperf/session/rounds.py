@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import re
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,16 +18,14 @@ import pytest
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.rounds import InRounds, run_rounds, within_budget
-from pytest_dlperf.session.collection import selected_of
+from pytest_dlperf.session.case_items import NAME, selected_of
+from pytest_dlperf.session.case_record import CaseRecords
 from pytest_dlperf.session.folder import changed, differs_among, inherited
 from pytest_dlperf.session.pytest_private import SETUP_FIXTURES, file_of, fixtures_of
 
 if TYPE_CHECKING:
-    from pytest_dlperf.session.perf_session import PerfSession
+    from pytest_dlperf.session.session import Session
 
-
-#: Our fixture, which is also the name of the marker.
-_NAME: Final = "dlperf"
 #: Markers of tests that may not run, or that need something first.
 _MAY_NOT_RUN: Final = ("skip", "skipif", "xfail", "usefixtures")
 #: Hooks that pytest calls around a test; those that only read reports are left out.
@@ -57,7 +55,7 @@ def is_bare(item: pytest.Item, rootdir: Path) -> bool:
     asked, files = fixtures_of(item)
     callspec: Any = getattr(item, "callspec", None)
     parameters = set(callspec.params) if callspec is not None else set()
-    if not set(asked) <= {_NAME, "request", *parameters}:
+    if not set(asked) <= {NAME, "request", *parameters}:
         return False
     if any(name.startswith(SETUP_FIXTURES) for name in files) or _has_package_setup(item):
         return False
@@ -98,74 +96,57 @@ def _runs_first(function: Any) -> bool:
     body = test.body if ast.get_docstring(test) is None else test.body[1:]
     first = body[0] if body else None
     value = first.value if isinstance(first, ast.Expr | ast.Assign | ast.AnnAssign) else None
-    return value is not None and ast.unparse(value) == f"{_NAME}.run()"
+    return value is not None and ast.unparse(value) == f"{NAME}.run()"
 
 
-class Rounds:
-    """What a session measured in rounds, before its first test."""
+def forget_changed(case: Case, bench: Bench, item: pytest.Item, records: CaseRecords) -> None:
+    """Forget runs of ``case`` that do not count in its test, which then measures all.
 
-    def __init__(self) -> None:
-        #: What the ranks of the runs inherited, by case id.
-        self._inherited: dict[str, dict[str, str]] = {}
+    Those that failed, where tests without a case came before ``item``, which may prepare what
+    the case needs. And where what ranks inherit has changed since the rounds, those of the
+    case and of its one-device parent. A note says why.
+    """
+    is_in_rounds = records[case.id].inherited is not None
+    if is_in_rounds and bench.runs.failure(case) and _follows_a_plain_test(item):
+        bench.runs.forget(case)
+        words = "its run in rounds failed: it is launched again, after the tests before it"
+        bench.watcher.notice(case, words)
+    parent = case.parent()
+    _forget_changed_runs(case, bench, records)
+    if parent is not None:
+        _forget_changed_runs(parent, bench, records)
 
-    def measure(self, cases: Sequence[InRounds], bench: Bench, *, most_failures: int = 0) -> None:
-        """Launch the runs of the first looks of ``cases``, less the last run of each.
 
-        No more of them after so many failures; 0 for any number.
-        """
-        now = inherited()
-        with_parents = (c for one in cases for c in (one.case, one.case.parent()) if c)
-        self._inherited = {case.id: now for case in with_parents}
-        ends_session = (KeyboardInterrupt, pytest.exit.Exception)
-        run_rounds(cases, bench, most_failures=most_failures, ends_session=ends_session)
-
-    def forget_changed(self, case: Case, bench: Bench, item: pytest.Item) -> None:
-        """Forget runs of ``case`` that do not count in its test, which then measures all.
-
-        Those that failed, where tests without a case came before ``item``, which may prepare what
-        the case needs. And where what ranks inherit has changed since the rounds, those of the
-        case and of its one-device parent. A note says why.
-        """
-        if case.id in self._inherited and bench.runs.failure(case) and _follows_a_plain_test(item):
-            bench.runs.forget(case)
-            words = "its run in rounds failed: it is launched again, after the tests before it"
-            bench.watcher.notice(case, words)
-        now = inherited()
-        for one in (case, case.parent()):
-            before = now if one is None else self._inherited.get(one.id, now)
-            if one is None or before == now:
-                continue
-            # The parent's own test, or another of its cases, may have the former ones again
-            self._inherited[one.id] = now
-            if bench.runs.forget(one):
-                bench.watcher.notice(
-                    one,
-                    f"{changed(before, now)} changed after its runs in rounds, so that they do "
-                    "not count",
-                )
+def _forget_changed_runs(case: Case, bench: Bench, records: CaseRecords) -> None:
+    record, now = records[case.id], inherited()
+    before = record.inherited
+    if before is None or before == now:
+        return
+    # The parent's own test, or another of its cases, may have the former ones again
+    record.inherited = now
+    if bench.runs.forget(case):
+        names = changed(before, now)
+        words = f"{names} changed after its runs in rounds, so that they do not count"
+        bench.watcher.notice(case, words)
 
 
 def _follows_a_plain_test(item: pytest.Item) -> bool:
     """Return whether a test without a case comes before ``item`` in the session."""
-    for one in item.session.items:
-        if one is item:
-            return False
-        if selected_of(one) is None:
-            return True
-    return False
+    earlier = itertools.takewhile(lambda test: test is not item, item.session.items)
+    return any(selected_of(test) is None for test in earlier)
 
 
-def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
+def measure_in_rounds(pytest_session: pytest.Session, session: Session) -> None:
     """Launch the first runs of the session's cases in rounds, where there are several of them.
 
-    The processes of pytest-xdist share them, if their ranks inherit the same. Not where a
-    scheduler or nodes started by hand decide about the order of cases, nor for pairs and logs. A
-    case whose test is not bare is measured in its test alone, and so is one for whose first look
-    a budget has no time.
+    That is all runs of their first looks but the last of each. The processes of pytest-xdist
+    share them, if their ranks inherit the same. Not where a scheduler or nodes started by hand
+    decide about the order of cases, nor for pairs and logs. A case whose test is not bare is
+    measured in its test alone, and so is one for whose first look a budget has no time.
     """
-    settings, config = perf.settings, session.config
+    settings, config = session.settings, pytest_session.config
     if (
-        session.testsfailed
+        pytest_session.testsfailed
         or config.option.collectonly
         or config.option.setuponly
         or settings.runs_nothing
@@ -173,35 +154,38 @@ def measure_in_rounds(session: pytest.Session, perf: PerfSession) -> None:
         or settings.against is not None
         or settings.from_logs is not None
         # Outcomes come one by one, so that each try gets further
-        or perf.resumed is not None
+        or session.resumed is not None
         or settings.place.node_part is not None
     ):
         return
     cases = [
         InRounds(selected.case, str(item.path.parent))
-        for item in session.items
+        for item in pytest_session.items
         if (selected := selected_of(item))
         and not selected.error
         and is_bare(item, settings.rootdir)
     ]
     if len(cases) < 2:
         return
-    bench = perf.bench
-    worker: Any = getattr(config, "workerinput", None)
-    if worker is not None and (differ := differs_among(bench.folder, int(worker["workercount"]))):
+    bench, process = session.resources.bench, session.process
+    if process.is_worker and (differ := differs_among(bench.folder, process.count)):
         words = f"cases are not measured in rounds, as the workers differ in {differ}"
         bench.watcher.notice(cases[0].case, words)
         return
     if bench.policy.budget is not None:
         cases = within_budget(cases, bench, bench.policy.budget)
-    if len(cases) > 1:
-        most_failures = 1 if config.getoption("stepwise", None) else config.getoption("maxfail")
-        ordered = cases if worker is None else _from_ours(worker, cases)
-        perf.rounds.measure(ordered, bench, most_failures=most_failures)
-
-
-def _from_ours(worker: Any, cases: Sequence[InRounds]) -> list[InRounds]:
-    """Return ``cases`` in an order that no other process of pytest-xdist begins with."""
-    number = int(str(worker["workerid"]).removeprefix("gw"))
-    first = number * len(cases) // int(worker["workercount"])
-    return [*cases[first:], *cases[:first]]
+    if len(cases) < 2:
+        return
+    # Each worker begins with another case
+    first = process.number * len(cases) // process.count
+    now = inherited()
+    for in_rounds in cases:
+        parent = in_rounds.case.parent()
+        for case in (in_rounds.case, parent) if parent else (in_rounds.case,):
+            session.records[case.id].inherited = now
+    run_rounds(
+        [*cases[first:], *cases[:first]],
+        bench,
+        most_failures=1 if config.getoption("stepwise", None) else config.getoption("maxfail"),
+        ends_session=(KeyboardInterrupt, pytest.exit.Exception),
+    )

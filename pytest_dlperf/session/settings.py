@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.arm import Arm, parse_arm
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.place import IN_JOB, Host, NodePart, Place, Scheduling
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import (
@@ -350,6 +351,14 @@ class Settings:
     def runs_nothing(self) -> bool:
         """Whether this session only shows what it would do."""
         return self.list_only or self.dry_run
+
+    def fails(self, outcome: Outcome) -> bool:
+        """Whether the test of ``outcome`` fails, by the session's policy."""
+        if outcome.against is not None and outcome.against.unaffected:
+            return False
+        if self.observe:
+            return outcome.judgement.verdict is Verdict.ERROR
+        return self.gate_fails(outcome.judgement)
 
     def gate_fails(self, judgement: Judgement) -> bool:
         """Whether a verdict fails a test in gate mode."""

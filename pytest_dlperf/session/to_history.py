@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -42,8 +43,6 @@ class SessionHistory:
         now = datetime.datetime.now(datetime.timezone.utc)
         self._session = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         self._mode = "observe" if settings.observe else "gate"
-        #: By the id of the case: a later attempt of its test replaces an earlier one.
-        self._outcomes: dict[str, Outcome] = {}
         self._address: Address | None = None
         self._journal: Journal | None = None
         #: Why the outcomes are in no file of their own; empty if they are.
@@ -51,13 +50,8 @@ class SessionHistory:
 
     def take(self, outcome: Outcome) -> None:
         """Keep an outcome in a file: the session may be killed before its end."""
-        history = self._settings.history
-        # Of a training of several sessions, that of its first node has the outcome
-        if history is None or outcome.share_done:
+        if self._settings.history is None or not _is_added(outcome):
             return
-        if outcome.taken_from:
-            return  # the session that measured it has added it
-        self._outcomes[outcome.case.id] = outcome
         if self._journal is None:
             self._address = address_of(self._settings)
             self._journal = Journal(
@@ -71,8 +65,8 @@ class SessionHistory:
         except OSError as error:
             self._not_kept = f"{self._journal.path}: {error.strerror}"
 
-    def finish(self) -> Added | None:
-        """Send what waits, and then the outcomes; None where there are none.
+    def finish(self, outcomes: Sequence[Outcome]) -> Added | None:
+        """Send what waits, and then ``outcomes``; None where there are none.
 
         Where the history cannot be written they stay in their file, for the next session.
         """
@@ -81,12 +75,13 @@ class SessionHistory:
         from pytest_dlperf.store.history.append import append
         from pytest_dlperf.store.history.unsent import send_unsent
 
+        added = [outcome for outcome in outcomes if _is_added(outcome)]
         try:
             earlier = send_unsent(self._settings.workdir, self._address)
-            new = append(self._address, self._session, [*self._outcomes.values()], mode=self._mode)
+            new = append(self._address, self._session, added, mode=self._mode)
         except HistoryError as error:
             self._journal.end(sent=False)
-            return self._kept(error)
+            return self._kept(error, len(added))
         line = f"history: {figures.counted(new, 'outcome')} added to {self._address.shown}"
         line += waited_words(earlier, "; and ")
         try:
@@ -95,16 +90,25 @@ class SessionHistory:
             line += f"; {self._journal.path} cannot be removed ({error.strerror})"
         return Added(line=line)
 
-    def _kept(self, error: HistoryError) -> Added:
+    def _kept(self, error: HistoryError, count: int) -> Added:
         begin = f"history NOT written: {error}; "
         if self._not_kept:
             return Added(line=f"{begin}nor kept: {self._not_kept}", lost=True)
         return Added(
-            line=f"{begin}{figures.counted(len(self._outcomes), 'outcome')} kept in "
+            line=f"{begin}{figures.counted(count, 'outcome')} kept in "
             f"{folder_in(self._settings.workdir)}: the next session sends them, or dlperf history "
             "send",
             waits=True,
         )
+
+
+def _is_added(outcome: Outcome) -> bool:
+    """Whether the history has it from this session.
+
+    Of a training of several sessions, that of its first node has the outcome; and what is taken
+    from a results file, the session that measured it has added.
+    """
+    return not outcome.share_done and not outcome.taken_from
 
 
 def check_usage(settings: Settings) -> None:

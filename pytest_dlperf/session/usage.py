@@ -7,35 +7,34 @@ from pathlib import Path
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.session import to_history
+from pytest_dlperf.session.process import Process, Role
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.session.sinks import names
 
 
-def check_together(settings: Settings, *, processes: object) -> None:
-    """Raise ``UsageError`` for settings that go neither together nor with ``-n``.
-
-    ``processes`` is true if pytest-xdist was asked for.
-    """
+def check_together(settings: Settings, process: Process) -> None:
+    """Raise ``UsageError`` for settings that go neither together nor with ``-n``."""
+    has_workers = process.role is Role.CONTROLLER
     to_history.check_usage(settings)
     if settings.strict and settings.observe:
         raise UsageError(
             "--dlperf-strict fails cases that were not judged, and --dlperf-mode=observe fails "
             "nothing but errors; leave one of them out (addopts of the ini file count as well)"
         )
-    if settings.place.node_part is not None and processes:
+    if settings.place.node_part is not None and has_workers:
         raise UsageError(
             "--dlperf-node-rank runs the cases of all nodes in one order, and the processes of "
             "pytest-xdist have none; leave -n out"
         )
-    if settings.scheduling is not None and processes:
+    if settings.scheduling is not None and has_workers:
         raise UsageError(
             "--dlperf-scheduler runs --dlperf-jobs at once by itself; leave -n of pytest-xdist out"
         )
 
 
-def check_at_start(settings: Settings, *, processes: object) -> None:
+def check_at_start(settings: Settings, process: Process) -> None:
     """Raise ``UsageError`` for settings that cannot do what they are for."""
-    if settings.runs_nothing and processes:
+    if settings.runs_nothing and process.role is Role.CONTROLLER:
         raise UsageError(
             "--dlperf-list and --dlperf-dry-run show what this process collects; leave -n out"
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_dlperf.session import options, usage
+from pytest_dlperf.session.process import Process, Role
 from pytest_dlperf.session.settings import Settings
 
 #: What pytest has for an ini key of each type that no file sets.
@@ -56,6 +57,7 @@ def settings_of(
         root=folder,
         environ=environ or {},
     )
-    usage.check_together(settings, processes=processes)
-    usage.check_at_start(settings, processes=processes)
+    process = Process(role=Role.CONTROLLER if processes else Role.SINGLE)
+    usage.check_together(settings, process)
+    usage.check_at_start(settings, process)
     return settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 # Kept for all sessions in this process: NumPy cannot be loaded twice.
-import pytest_dlperf.session.perf_session  # noqa: F401
+import pytest_dlperf.session.measurer  # noqa: F401
 from pytest_dlperf.measure import devices
 from pytest_dlperf.session.pytest_private import is_matched
 from tests.helpers.fake_suite import Suite

@@ -12,7 +12,7 @@ from tests.helpers.fake_suite import Suite
 #: while it is judged; when the session has its outcome. The case of 64 has none.
 FAULTS = """
 from pytest_dlperf.flow import pipeline, runner
-from pytest_dlperf.session.perf_session import PerfSession
+from pytest_dlperf.session.measurer import Measurer
 
 def planted(owner, name, error, batch, layout="1n1c", position=0):
     whole = getattr(owner, name)
@@ -30,7 +30,7 @@ class Unprintable(Exception):
 planted(runner, "summarise", KeyError("record"), 4)
 planted(runner, "summarise", Unprintable(), 8)
 planted(pipeline, "judge", RecursionError("caf\\udce9"), 16)
-planted(PerfSession, "_judged", AttributeError("shift"), 32, position=1)
+planted(Measurer, "_judged", AttributeError("shift"), 32, position=1)
 """
 TESTS = """
 import pytest
@@ -83,7 +83,7 @@ ENDED = {
 ENDINGS = """
 import asyncio
 from pytest_dlperf.flow import runner
-from pytest_dlperf.session.perf_session import PerfSession
+from pytest_dlperf.session.measurer import Measurer
 from faults import planted
 
 class OfAStranger(BaseException):
@@ -96,7 +96,7 @@ class Exits(ValueError):
 planted(runner, "summarise", asyncio.CancelledError(), 4)
 planted(runner, "summarise", OfAStranger("stop"), 8)
 planted(runner, "summarise", Exits(), 16)
-planted(PerfSession, "_judged", asyncio.CancelledError("late"), 32, position=1)
+planted(Measurer, "_judged", asyncio.CancelledError("late"), 32, position=1)
 """
 
 

@@ -24,12 +24,12 @@ from pytest_dlperf.launch.schedulers.slurm_job import sbatch_command, script_tex
 from pytest_dlperf.report import figures, json_
 from pytest_dlperf.report.aligned import aligned
 from pytest_dlperf.session import collection
-from pytest_dlperf.session.collection import selected_of
+from pytest_dlperf.session.case_items import selected_of
 from pytest_dlperf.session.exits import write_line
 from pytest_dlperf.store.baseline.commands import published_text, state_text
 
 if TYPE_CHECKING:
-    from pytest_dlperf.session.perf_session import PerfSession
+    from pytest_dlperf.session.session import Session
 
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ _ORPHAN = "no collected test declares it (dlperf baselines prune looks at all of
 
 
 def print_instead_of_running(
-    items: Sequence[pytest.Item], session: PerfSession, config: pytest.Config
+    items: Sequence[pytest.Item], session: Session, config: pytest.Config
 ) -> None:
     """Print the list of cases, or the commands, in place of running anything."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
@@ -133,14 +133,14 @@ def print_instead_of_running(
         write_line(reporter, line)
 
 
-def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[ListRow]:
+def list_rows(items: Sequence[pytest.Item], session: Session) -> list[ListRow]:
     """Return a row for every case that is declared, and for every stored number without one."""
     by_item = {item: selected.case for item in items if (selected := selected_of(item))}
     cases = list(by_item.values())
     rows = [_list_row(item, case, session) for item, case in by_item.items()]
     without_layout = {case.id_without_layout for case in cases}
     known = {case.id for case in cases}
-    entries, broken = session.store.readable()
+    entries, broken = session.resources.store.readable()
     rows += [
         ListRow(
             case_id=Path(error.subject).name,
@@ -173,17 +173,19 @@ def list_rows(items: Sequence[pytest.Item], session: PerfSession) -> list[ListRo
     return rows
 
 
-def _list_row(item: pytest.Item, case: Case, session: PerfSession) -> ListRow:
-    bench = session.bench
+def _list_row(item: pytest.Item, case: Case, session: Session) -> ListRow:
+    bench = session.resources.bench
     try:
-        asked = session.jobs is None or session.settings.machine_class is not None
-        found_baseline = session.store.find(bench.hosts.machine_class(case), case.suite, case.id)
+        asked = session.resources.jobs is None or session.settings.machine_class is not None
+        found_baseline = session.resources.store.find(
+            bench.hosts.machine_class(case), case.suite, case.id
+        )
         baseline = state_text(found_baseline) if asked else "unknown: no node was asked"
     except DlperfError as error:
         baseline = f"broken: {error}"
     found: Sequence[Baseline] = ()
     try:
-        found = session.store.published(case.id, case.suite, case.workload)
+        found = session.resources.store.published(case.id, case.suite, case.workload)
         published = published_text(found)
     except DlperfError as error:
         published = f"broken: {error}"
@@ -199,15 +201,15 @@ def _list_row(item: pytest.Item, case: Case, session: PerfSession) -> ListRow:
     )
 
 
-def _runs_here(item: pytest.Item, case: Case, session: PerfSession) -> str:
+def _runs_here(item: pytest.Item, case: Case, session: Session) -> str:
     place = session.settings.place
-    if session.jobs is not None:
-        return f"as a job of {session.jobs.scheduling.name}"
+    if session.resources.jobs is not None:
+        return f"as a job of {session.resources.jobs.scheduling.name}"
     if case.misfit:
         return case.misfit
-    if refusal := _refusal(case, session.bench):
+    if refusal := _refusal(case, session.resources.bench):
         return refusal.cause
-    if left_out := collection.left_out(item, case, session, session.machine):
+    if left_out := collection.left_out(item, case, session, session.resources.machine):
         return left_out
     asks = place.foreign and case.framework != NO_FRAMEWORK
     return f"if {case.framework} is {place.words}" if asks else "yes"
@@ -228,16 +230,16 @@ def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
     return next((fact for fact in facts if isinstance(fact, int | float)), None)
 
 
-def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
+def dry_run(items: Sequence[pytest.Item], session: Session) -> list[str]:
     """Return the lines of ``--dlperf-dry-run``: command and environment of every case."""
-    if session.jobs is not None:
+    if session.resources.jobs is not None:
         refused = [
             selected for item in items if (selected := selected_of(item)) and selected.error
         ]
         lines = [
             line for one in refused for line in ("", one.case.id, f"  # not here: {one.error}")
         ]
-        return [*preview(session.jobs), *lines, "", "nothing was submitted"]
+        return [*preview(session.resources.jobs), *lines, "", "nothing was submitted"]
     lines = []
     against = session.settings.against
     if against is not None:
@@ -247,13 +249,13 @@ def dry_run(items: Sequence[pytest.Item], session: PerfSession) -> list[str]:
         if selected is None:
             continue
         case = selected.case
-        target = session.bench.target(case, str(item.path.parent))
+        target = session.resources.bench.target(case, str(item.path.parent))
         lines += ["", case.id, *_dry_run_case(selected, target, session)]
     return [*lines, "", "nothing was run"]
 
 
-def _dry_run_case(selected: Selected, target: Target, session: PerfSession) -> list[str]:
-    case, bench, hosts = selected.case, session.bench, session.settings.hosts
+def _dry_run_case(selected: Selected, target: Target, session: Session) -> list[str]:
+    case, bench, hosts = selected.case, session.resources.bench, session.settings.hosts
     several = bool(hosts) and case.layout.nodes > 1
     target = replace(target, hosts=())  # the commands are shown, not the channels
     lines = []

@@ -16,28 +16,28 @@ from pytest_dlperf.flow.confirm import pairs_may_follow
 from pytest_dlperf.flow.scheduled import Jobs
 from pytest_dlperf.report.figures import span
 from pytest_dlperf.report.printable import shown
-from pytest_dlperf.session.collection import selected_of
+from pytest_dlperf.session.case_items import selected_of
 from pytest_dlperf.session.estimate import Forecast, Time, alike
 from pytest_dlperf.store.history import notes
 
 if TYPE_CHECKING:
-    from pytest_dlperf.session.perf_session import PerfSession
+    from pytest_dlperf.session.session import Session
 
 
 if TYPE_CHECKING:
     import pytest
 
 
-def header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
+def header(config: pytest.Config, session: Session, owned: Sequence[str]) -> list[str]:
     """Return the lines that say how this session runs."""
     session.header_shown = True
     return [shown(line) for line in _header(config, session, owned)]
 
 
-def _header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -> list[str]:
-    if session.jobs is not None:
-        return _of_jobs(session.jobs, session)
-    settings, devices = session.settings, session.devices
+def _header(config: pytest.Config, session: Session, owned: Sequence[str]) -> list[str]:
+    if session.resources.jobs is not None:
+        return _jobs_lines(session.resources.jobs, session)
+    settings, devices = session.settings, session.resources.devices
     classes = [f"{len(devices.gpus)} GPUs"] if devices.gpus else []
     if devices.gpu_problem:
         classes.append(f"unusable GPU ({devices.gpu_problem})")
@@ -75,7 +75,7 @@ def _header(config: pytest.Config, session: PerfSession, owned: Sequence[str]) -
 
 def collected(
     config: pytest.Config,
-    session: PerfSession,
+    session: Session,
     owned: Sequence[str],
     items: Sequence[pytest.Item],
 ) -> list[str]:
@@ -83,35 +83,39 @@ def collected(
     if config.get_verbosity() < 0:
         return []  # the summary's line is all
     lines = [] if session.header_shown else header(config, session, owned)
-    if session.jobs is not None:
-        lines += _target(session.jobs)
-    reasons = Counter(session.left_out.values())
+    if session.resources.jobs is not None:
+        lines += _target(session.resources.jobs)
+    reasons = Counter(session.records.left_out)
     lines += [
         f"dlperf: {count} {'case' if count == 1 else 'cases'} left out: {reason}"
         for reason, count in sorted(reasons.items())
     ]
-    measures = session.jobs is None and session.logs is None and not session.settings.runs_nothing
+    measures = (
+        session.resources.jobs is None
+        and session.resources.logs is None
+        and not session.settings.runs_nothing
+    )
     cases = [selected.case for item in items if (selected := selected_of(item))]
     if measures and cases and not config.option.collectonly:
         lines.append(f"dlperf: {_estimate(cases, session)}")
     return [shown(line) for line in lines]
 
 
-def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
+def _estimate(cases: Sequence[Case], session: Session) -> str:
     """Return how long the session may take, and let its live view know."""
     settings = session.settings
-    known = notes.read_run_times(settings.workdir)
+    run_times = notes.read_run_times(settings.workdir)
 
     def machine_class(case: Case) -> str:
-        return settings.machine_class or session.devices.machine_class(
+        return settings.machine_class or session.resources.devices.machine_class(
             case.layout.device, case.layout.devices_per_node
         )
 
     def time_of(case: Case, launches: int) -> Time:
         hardware, in_pair = machine_class(case), launches > 1
-        others = notes.run_times_of_others(known, case, hardware, in_pair=in_pair)
+        others = notes.run_times_of_others(run_times, case, hardware, in_pair=in_pair)
         return Time(
-            known.get(notes.run_key(case, hardware, in_pair=in_pair)),
+            run_times.get(notes.run_key(case, hardware, in_pair=in_pair)),
             about=alike(CaseId.of(case), others),
         )
 
@@ -128,10 +132,10 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
         if settings.second_stage == NEVER:
             return False
         try:
-            found = session.store.find(machine_class(case), case.suite, case.id)
+            baseline = session.resources.store.find(machine_class(case), case.suite, case.id)
         except DlperfError:
             return False  # the case itself reports it, as its error
-        last = found.level[-1] if found is not None and found.level else None
+        last = baseline.level[-1] if baseline is not None and baseline.level else None
         return last is not None and (
             bool(settings.inject) or may_follow(last.commit, last.may_be_modified)
         )
@@ -142,14 +146,14 @@ def _estimate(cases: Sequence[Case], session: PerfSession) -> str:
         pairs=settings.against is not None,
         may_need_pairs=may_need_pairs,
     )
-    session.watcher.expect(forecast)
+    session.resources.watcher.expect(forecast)
     budget = ""
     if settings.budget_s is not None:
         budget = f"; --dlperf-budget ends it after {span(settings.budget_s, settings.budget_s)}"
     return f"{forecast.words()}{budget}"
 
 
-def _of_jobs(jobs: Jobs, session: PerfSession) -> list[str]:
+def _jobs_lines(jobs: Jobs, session: Session) -> list[str]:
     scheduling = jobs.scheduling
     lines = [
         f"dlperf: each case is a job of {scheduling.name}, at most {scheduling.jobs} in flight; "
@@ -177,8 +181,8 @@ def _target(jobs: Jobs) -> list[str]:
     return [f"dlperf: nodes: {machine_class}, {gpus}{problem}, {_cores(devices.visible_cores)}"]
 
 
-def _chosen(session: PerfSession) -> str:
-    settings, devices = session.settings, session.devices
+def _chosen(session: Session) -> str:
+    settings, devices = session.settings, session.resources.devices
     if settings.from_logs is not None:
         return f"judging logs in {settings.from_logs}, starting nothing"
     if settings.gpus or settings.cpus:

@@ -33,13 +33,13 @@ class Quiet:
     have not, to the standard error that it shares with the process that started it.
     """
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, worker: str = "") -> None:
+        """``worker`` is the name of a process of pytest-xdist; empty for one with a terminal."""
         plugins = config.pluginmanager
-        worker: dict[str, str] = getattr(config, "workerinput", {})
         # A worker has one as well, which writes to nowhere.
         self._reporter: Any = None if worker else plugins.get_plugin("terminalreporter")
         self._capture: Any = plugins.get_plugin("capturemanager")
-        self._who = f"[{worker['workerid']}] " if worker else ""
+        self._who = f"[{worker}] " if worker else ""
         #: The run that was launched last, in words; empty before the first and between runs.
         self._run = ""
         self._records: Path | None = None
@@ -172,8 +172,9 @@ class Live(Quiet):
         if iterations > before and at_s and not is_paused:
             step_s = (now_s - at_s) / (iterations - before)
             # Which work the ranks say is known once a run ended
-            known = self._work.get(case.id)
-            work, unit = (1.0, "iterations") if known is None else (known, known_unit(case))
+            work, unit = self._work.get(case.id), known_unit(case)
+            if work is None:
+                work, unit = 1.0, "iterations"
             self._rate = (
                 f" {figures.rate(work / step_s)} {unit}/s"
                 f"{self._time_left(case, iterations, step_s)}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -17,12 +17,11 @@ from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.confirmation import pair_count
 from pytest_dlperf.report.printable import shown
 from pytest_dlperf.report.sort_order import Standing, standing
-from pytest_dlperf.session.collection import selected_of
-from pytest_dlperf.session.terminal.not_reached import outcome_of, planned_of
-
-if TYPE_CHECKING:
-    from pytest_dlperf.session.fixture import Dlperf
-    from pytest_dlperf.session.perf_session import PerfSession
+from pytest_dlperf.session.case_items import selected_of
+from pytest_dlperf.session.case_record import planned_tests
+from pytest_dlperf.session.measurer import Measurer
+from pytest_dlperf.session.no_verdict import outcome_without_verdict
+from pytest_dlperf.session.session import Session
 
 #: Attributes of test reports, in plain JSON types: they cross xdist. The id of the case that
 #: an item runs, and its outcome once it has one.
@@ -31,7 +30,7 @@ _PREFIX: Final = "dlperf_"
 
 
 def mark_report(
-    report: pytest.TestReport, item: pytest.Item, dlperf: Dlperf | None, session: PerfSession
+    report: pytest.TestReport, item: pytest.Item, session: Session, measurer: Measurer
 ) -> None:
     """Put the outcome of a perf test onto its report, with the verdict's place in JUnit.
 
@@ -44,7 +43,10 @@ def mark_report(
     setattr(report, CASE, selected.case.id)
     if report.when == "teardown" or (report.when == "setup" and report.passed):
         return
-    outcome = dlperf.outcome if dlperf is not None and report.when == "call" else None
+    attempt = session.records[selected.case.id].attempt
+    outcome = attempt if report.when == "call" else None
+    if outcome is None:
+        outcome = measurer.judged(selected.case)  # a rerun takes no verdict back
     if outcome is None:
         outcome = _without_verdict(report, item, session)
     outcome = put_outcome(report, outcome, strict=session.settings.strict)
@@ -53,25 +55,22 @@ def mark_report(
     item.user_properties[:] = [*without_ours(item.user_properties), *properties(outcome)]
 
 
-def _without_verdict(
-    report: pytest.TestReport, item: pytest.Item, session: PerfSession
-) -> Outcome:
+def _without_verdict(report: pytest.TestReport, item: pytest.Item, session: Session) -> Outcome:
     """Return the outcome of a case whose test ended without ``dlperf.run()`` having returned."""
-    [planned] = planned_of([item])
-    earlier = session.judged(planned.case)
-    if earlier is not None:
-        return earlier  # of another attempt of this test: a rerun takes no verdict back
+    [planned] = planned_tests([item])
     if report.skipped:
         waived = getattr(report, "wasxfail", None)
         why = f"xfail: {waived}" if waived is not None else _reason_of_skip(report)
         words = "did not reach dlperf.run()" if waived is not None else "was skipped"
-        return outcome_of(planned, session, f"its test {words} ({why})", interrupted=False)
+        return outcome_without_verdict(
+            planned, session, f"its test {words} ({why})", interrupted=False
+        )
     if report.passed:
         why = "its test never called dlperf.run()"
     else:
         where = "before it began" if report.when == "setup" else "before dlperf.run()"
         why = f"its test failed {where} ({_last_line(report)})"
-    return outcome_of(planned, session, why, verdict=Verdict.ERROR)
+    return outcome_without_verdict(planned, session, why, verdict=Verdict.ERROR)
 
 
 def _reason_of_skip(report: pytest.TestReport) -> str:

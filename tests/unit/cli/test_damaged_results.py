@@ -13,6 +13,7 @@ import pytest
 from pytest_dlperf.cli import main
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.report import json_
+from pytest_dlperf.session.case_record import CaseRecords
 from pytest_dlperf.session.resumed import Resumed
 from tests.helpers.report_builders import case, measured
 
@@ -80,4 +81,4 @@ def test_resume_refuses_it(tmp_path: Path, damage: str):
     path = tmp_path / "r.json"
     path.write_text(DAMAGED[damage], encoding="utf-8", errors="surrogateescape")
     with pytest.raises(UsageError, match=r"--dlperf-resume"):
-        Resumed(path)
+        Resumed(path, CaseRecords())

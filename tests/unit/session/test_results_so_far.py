@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_dlperf.report import json_
-from pytest_dlperf.session.terminal import summary
-from pytest_dlperf.session.terminal.summary import SessionReports
+from pytest_dlperf.session import report_files
+from pytest_dlperf.session.report_files import ReportFiles
 
 
 class Clock:
@@ -20,7 +20,7 @@ class Clock:
         #: When results were written, in seconds.
         self.written_at_s: list[float] = []
         # The module's own name alone: pytest goes on by the real clock
-        monkeypatch.setattr(summary, "time", SimpleNamespace(monotonic=lambda: self.now_s))
+        monkeypatch.setattr(report_files, "time", SimpleNamespace(monotonic=lambda: self.now_s))
 
         def write(path: Path, outcomes: object) -> None:
             self.written_at_s.append(self.now_s)
@@ -33,7 +33,7 @@ def test_a_case_that_begins_right_after_a_slow_write_is_in_the_results(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     clock = Clock(monkeypatch, write_s=0.5)
-    reports = SessionReports()
+    reports = ReportFiles()
     clock.now_s += 20
     reports.write_so_far(tmp_path / "r.json", [])
     reports.write_so_far(tmp_path / "r.json", [], is_begun=True)
@@ -44,7 +44,7 @@ def test_writing_takes_a_tenth_of_a_session_at_most(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     clock = Clock(monkeypatch, write_s=0.5)
-    reports = SessionReports()
+    reports = ReportFiles()
     for _ in range(100):
         clock.now_s += 0.1
         reports.write_so_far(tmp_path / "r.json", [])
@@ -55,7 +55,7 @@ def test_what_becomes_of_a_case_that_has_begun_is_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     clock = Clock(monkeypatch, write_s=0.5)
-    reports = SessionReports()
+    reports = ReportFiles()
     clock.now_s += 1
     reports.write_so_far(tmp_path / "r.json", [], is_begun=True)
     reports.write_so_far(tmp_path / "r.json", [])

@@ -19,6 +19,7 @@ from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.judge.verdict import NOT_STORED, with_finding
 from pytest_dlperf.launch.arms.checkout import Checkout
 from pytest_dlperf.report import json_
+from pytest_dlperf.session.case_record import CaseRecords
 from pytest_dlperf.session.folder import keep_inherited
 from pytest_dlperf.session.resumed import Now, Resumed, differences
 from pytest_dlperf.store.history.session_runs import SessionRuns
@@ -34,7 +35,7 @@ NOW = Now(
 
 def of_file(tmp_path: Path, *outcomes: Outcome) -> Resumed:
     json_.write(tmp_path / "r.json", outcomes)
-    return Resumed(tmp_path / "r.json")
+    return Resumed(tmp_path / "r.json", CaseRecords())
 
 
 def test_a_repository_that_git_refuses_differs():
@@ -239,8 +240,11 @@ def test_a_refused_baseline_is_said_once(tmp_path: Path):
 
 def test_what_was_not_reached_again_stays_in_the_file(tmp_path: Path):
     other = measured(case(precision="fp32"), 50.0)
-    resumed = of_file(tmp_path, OUTCOME, other)
-    assert [o.case.id for o in resumed.others([OUTCOME])] == [other.case.id]
+    json_.write(tmp_path / "r.json", (OUTCOME, other))
+    records = CaseRecords()
+    Resumed(tmp_path / "r.json", records)
+    records.report(OUTCOME)
+    assert [o.case.id for o in records.only_before] == [other.case.id]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +262,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, s
     if text is not None:
         (tmp_path / "r.json").write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=r"--dlperf-resume: .*r\.json: ") as raised:
-        Resumed(tmp_path / "r.json")
+        Resumed(tmp_path / "r.json", CaseRecords())
     assert says in str(raised.value)
 
 
@@ -277,7 +281,7 @@ def test_a_file_that_was_edited_is_named(
     edit(values["outcomes"][0])
     (tmp_path / "r.json").write_text(json.dumps(values), encoding="utf-8")
     with pytest.raises(UsageError, match=r"--dlperf-resume(=|: ).*r\.json: ") as raised:
-        Resumed(tmp_path / "r.json")
+        Resumed(tmp_path / "r.json", CaseRecords())
     assert says in str(raised.value)
 
 
