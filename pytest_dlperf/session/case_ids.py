@@ -24,11 +24,11 @@ _Place = TypeVar("_Place")
 
 def parametrized(item: pytest.Item | pytest.Function) -> set[str]:
     """Return the names that the markers ``parametrize`` of a test give."""
-    found: set[str] = set()
+    parameters: set[str] = set()
     for marker in item.iter_markers("parametrize"):
         names = marker.args[0] if marker.args else marker.kwargs.get("argnames", ())
-        found.update(re.split(r"[,\s]+", names.strip()) if isinstance(names, str) else names)
-    return found
+        parameters.update(re.split(r"[,\s]+", names.strip()) if isinstance(names, str) else names)
+    return parameters
 
 
 def refused(
@@ -39,7 +39,7 @@ def refused(
     ``ids`` are ids with the places that declare them; ``twice`` says which two places declare
     one, and what to do.
     """
-    seen: dict[str, _Place] = {}
+    places: dict[str, _Place] = {}
     sentences: dict[str, str] = {}
     for case_id, place in ids:
         length = len(case_id.encode())
@@ -49,11 +49,11 @@ def refused(
                 f"most {LONGEST}; give the parameters short ids (ids= of pytest.mark.parametrize, "
                 "id= of pytest.param), or the marker a short suite"
             )
-        elif case_id in seen:
+        elif case_id in places:
             sentences[case_id] = (
-                f"case id {case_id} is declared twice: {twice(seen[case_id], place)}"
+                f"case id {case_id} is declared twice: {twice(places[case_id], place)}"
             )
-        seen[case_id] = place
+        places[case_id] = place
     return sentences
 
 
@@ -71,25 +71,25 @@ def refused_of_items(ids: Sequence[tuple[str, pytest.Item]]) -> dict[str, str]:
 
 def _twice(first: pytest.Item, second: pytest.Item) -> str:
     """Return which two items have one id, and how to make them differ."""
-    both = f"by {first.nodeid} and by {second.nodeid}; their baselines would be one file. "
+    sentence = f"by {first.nodeid} and by {second.nodeid}; their baselines would be one file. "
     if first.nodeid == second.nodeid:
-        return both + "Name the test once"
+        return sentence + "Name the test once"
     if first.nodeid.partition("[")[0] != second.nodeid.partition("[")[0]:
-        return both + (
+        return sentence + (
             "Give one of them another suite (suite= of the marker), or each a session of its own"
         )
     callspec: Any = getattr(second, "callspec", None)
     names = set(callspec.params) - parametrized(second) - {"dlperf"} if callspec else set()
     if any(name.startswith(_REPEATED) for name in names):
-        return both + (
+        return sentence + (
             "Leave --count and the marker repeat out: --dlperf-runs=N measures a case N times"
         )
     if names:
-        return both + (
+        return sentence + (
             f"The parameters of a fixture ({', '.join(sorted(names))}) are not part of an id; "
             "parametrize the test itself"
         )
-    return both + (
+    return sentence + (
         "Give their parameters ids that differ in letters and digits (ids= of "
         "pytest.mark.parametrize): any other character becomes _"
     )

@@ -77,7 +77,7 @@ class CaseRecords:
     def __getitem__(self, case_id: str) -> CaseRecord:
         return self._records[case_id]
 
-    def of_test(self, node_id: str) -> CaseRecord | None:
+    def record_of_test(self, node_id: str) -> CaseRecord | None:
         """Return the record of the case that a planned test runs; None for any other test."""
         case_id = self._ids.get(node_id)
         return None if case_id is None else self._records[case_id]

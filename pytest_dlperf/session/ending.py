@@ -47,12 +47,12 @@ class Ending:
         # Of the main thread alone: no other may set a handler
         if self._pid or threading.current_thread() is not threading.main_thread():
             return
-        free = [one for one in SIGNALS if signal.getsignal(one) is signal.SIG_DFL]
+        free = [number for number in SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
         if not free:
             return
         self._pid = os.getpid()
-        for one in free:
-            signal.signal(one, self._take)
+        for number in free:
+            signal.signal(number, self._take)
         config.add_cleanup(self._restore)
 
     @property
@@ -106,9 +106,9 @@ class Ending:
         return KeyboardInterrupt(f"ended by {self.asked.name} (signal {int(self.asked)})")
 
     def _restore(self) -> None:
-        for one in SIGNALS:
-            if signal.getsignal(one) == self._take:
-                signal.signal(one, signal.SIG_DFL)
+        for number in SIGNALS:
+            if signal.getsignal(number) == self._take:
+                signal.signal(number, signal.SIG_DFL)
         self._pid = 0
 
 

@@ -114,13 +114,13 @@ class Forecast:
             if parent is None:
                 continue
             own, most = parts[case.id], parent.protocol.runs
-            known = parts.get(parent.id)
-            if known is None:
+            runs = parts.get(parent.id)
+            if runs is None:
                 counts = min(own.fewest, most), min(own.most, most)
                 part = Part.of(parent, counts, time_of(parent, 1), launches=1)
                 parts[parent.id] = replace(part, parent_of=frozenset({case.id}))
-            elif known.parent_of:
-                parts[parent.id] = replace(known, parent_of=known.parent_of | {case.id})
+            elif runs.parent_of:
+                parts[parent.id] = replace(runs, parent_of=runs.parent_of | {case.id})
         return cls(parts, follow)
 
     @property
@@ -140,18 +140,18 @@ class Forecast:
 
     def _time(self) -> str:
         parts = list(self._parts.values())
-        known = {case_id: p for case_id, p in self._parts.items() if p.span is not None}
-        if not known:
+        timed = {case_id: p for case_id, p in self._parts.items() if p.span is not None}
+        if not timed:
             return self._unknown()
-        counts: list[tuple[float, float]] = [(part.fewest, part.most) for part in known.values()]
-        pairs = [self._with_estimate(i, p) for i, p in self._pairs.items() if i in known]
-        words = _sum([*known.values(), *pairs], [*counts, *((0, pair.most) for pair in pairs)])
-        if any(part.seconds is None for part in known.values()):
+        counts: list[tuple[float, float]] = [(part.fewest, part.most) for part in timed.values()]
+        pairs = [self._with_estimate(i, p) for i, p in self._pairs.items() if i in timed]
+        words = _sum([*timed.values(), *pairs], [*counts, *((0, pair.most) for pair in pairs)])
+        if any(part.seconds is None for part in timed.values()):
             words = f"about {words} by what other cases took here"
-        if len(known) == len(parts):
+        if len(timed) == len(parts):
             return f", {words}"
         return (
-            f", {words} for {len(known)} of {len(parts)}, others not known before their first run"
+            f", {words} for {len(timed)} of {len(parts)}, others not known before their first run"
         )
 
     def _unknown(self) -> str:
@@ -201,14 +201,14 @@ class Forecast:
         follow = [(self._with_estimate(i, p), (0.0, p.left[1])) for i, p in self._pairs.items()]
         if not left and not follow:
             return ""
-        known = [(part, counts) for part, counts in [*left, *follow] if part.span is not None]
-        fewest, most = (sum(part.launches * counts[i] for part, counts in known) for i in (0, 1))
+        timed = [(part, counts) for part, counts in [*left, *follow] if part.span is not None]
+        fewest, most = (sum(part.launches * counts[i] for part, counts in timed) for i in (0, 1))
         counts = f"{fewest:g} to {most:g}" if fewest < most else f"{most:g}"
-        time = _sum([part for part, _ in known], [counts for _, counts in known])
+        time = _sum([part for part, _ in timed], [counts for _, counts in timed])
         unknown = sum(part.span is None for part, _ in left)
         cases = "case is" if unknown == 1 else "cases are"
-        others = f"; {unknown} {cases} not known yet" if unknown else ""
-        return f"about {time} for {counts} {'run' if most == 1 else 'runs'} left{others}"
+        rest = f"; {unknown} {cases} not known yet" if unknown else ""
+        return f"about {time} for {counts} {'run' if most == 1 else 'runs'} left{rest}"
 
     def _with_estimate(self, case_id: str, part: Part) -> Part:
         """Return ``part`` of a case with what is known of it, of its runs, or of other cases."""
@@ -267,13 +267,15 @@ def alike(case: CaseId, times: Sequence[tuple[CaseId, float]]) -> Seconds | None
     there is none.
     """
     same = [
-        (other, seconds)
-        for other, seconds in times
-        if (other.framework, other.layout.device) == (case.framework, case.layout.device)
+        (timed, seconds)
+        for timed, seconds in times
+        if (timed.framework, timed.layout.device) == (case.framework, case.layout.device)
     ]
-    of_suite = [s for other, s in same if (other.suite, other.size) == (case.suite, case.size)]
-    found = of_suite or [seconds for _, seconds in same]
-    return (min(found), max(found)) if found else None
+    of_same_suite = [
+        s for timed, s in same if (timed.suite, timed.size) == (case.suite, case.size)
+    ]
+    matching = of_same_suite or [seconds for _, seconds in same]
+    return (min(matching), max(matching)) if matching else None
 
 
 def _sum(parts: Sequence[Part], counts: Sequence[tuple[float, float]]) -> str:

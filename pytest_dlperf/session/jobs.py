@@ -44,7 +44,7 @@ def own_options(
     ``flags`` are the names, without their beginning, of options that take no value. ``for_people``
     leaves the values of variables out that a prefix sets: summaries end up in the logs of CI.
     """
-    found: list[str] = []
+    options: list[str] = []
     words = iter(str(argument) for argument in arguments)
     for word in words:
         name, equals, _ = word.partition("=")
@@ -55,8 +55,8 @@ def own_options(
         if for_people and name == "--dlperf-prefix":
             option = [f"{name}={masked('='.join(option).removeprefix(f'{name}='))}"]
         if name not in without:
-            found += option
-    return found
+            options += option
+    return options
 
 
 #: Options not forwarded to the pytest process of a job.

@@ -130,16 +130,15 @@ class Given:
             return value
         parse: Callable[[str, Option], Any] = globals()[option.parse]
         if option.repeated:
-            return tuple(parse(one, option) for one in value)
+            return tuple(parse(text, option) for text in value)
         return parse(value, option)
 
     def _check_exclusions(self) -> None:
         shown = {option.name: option.shown for option in OPTIONS}
         for option in OPTIONS:
-            for other, why in option.excludes.items():
-                if self._is_given(option.name) and self._is_given(other):
-                    both = f"{option.shown} and {shown[other]}"
-                    raise UsageError(f"{both}: {why}")
+            for name, why in option.excludes.items():
+                if self._is_given(option.name) and self._is_given(name):
+                    raise UsageError(f"{option.shown} and {shown[name]}: {why}")
 
     def _is_given(self, name: str) -> bool:
         return self._get(name) is not None and self._get(name) is not False

@@ -330,9 +330,11 @@ def declare(parser: pytest.Parser, config: pytest.Config) -> bool:
     add_ini_keys(parser)
     # Set once pytest has read the command line, its variable and the ini file; a plugin that is
     # handed to ``pytest.main`` is asked before that.
-    known = getattr(config, "known_args_namespace", None) is not None
+    is_read = getattr(config, "known_args_namespace", None) is not None
     given, variable = config.invocation_params.args, os.environ.get("PYTEST_ADDOPTS", "")
-    if not known or may_be_given([*map(str, given), *variable.split(), *config.getini("addopts")]):
+    if not is_read or may_be_given(
+        [*map(str, given), *variable.split(), *config.getini("addopts")]
+    ):
         add_options(parser)
         return True
     for option in OPTIONS:
@@ -342,7 +344,7 @@ def declare(parser: pytest.Parser, config: pytest.Config) -> bool:
     # Not in pytest_private: each run of pytest would import it. ``config.getoption`` knows options
     # by this; of the parser since pytest 9.1.
     owner: Any = config if hasattr(config, "_opt2dest") else parser
-    owner._opt2dest.update((f"--dlperf-{one.name}", one.attribute) for one in OPTIONS)
+    owner._opt2dest.update((f"--dlperf-{o.name}", o.attribute) for o in OPTIONS)
     return False
 
 

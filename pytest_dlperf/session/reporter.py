@@ -124,7 +124,7 @@ class Reporter:
     def _planned(self, node_id: str) -> Planned | None:
         """Return the test of a case; None for any other test."""
         self._learn_planned()
-        record = self._records.of_test(node_id)
+        record = self._records.record_of_test(node_id)
         return None if record is None else record.planned
 
     def _learn_planned(self) -> None:

@@ -240,12 +240,15 @@ class _SelfTest:
             for one in (*tries.store, *tries.unchanged, *tries.slower)
         )
 
-    def _session(self, name: str, title: str, ours: Sequence[str]) -> tuple[Outcome, ...]:
+    def _session(self, name: str, title: str, own_options: Sequence[str]) -> tuple[Outcome, ...]:
         """Run one session, and return its outcomes; raise ``_EndedEarly`` if it has none."""
         self._end_if_interrupted()
         _print_now("", f"dlperf self-test {title}")
         option = self._config.option
-        words = [*options.common(self._folder, name, _get(self._config), option.markexpr), *ours]
+        words = [
+            *options.common(self._folder, name, _get(self._config), option.markexpr),
+            *own_options,
+        ]
         if self._config.pluginmanager.has_plugin("cacheprovider"):
             # What fails here on purpose is not what --lf is to run
             words.append(f"--override-ini=cache_dir={self._folder / 'cache'}")
@@ -276,8 +279,8 @@ class _SelfTest:
         done, least, longest = 0, 0.0, 0.0
         slower = 1 + self._share
         for tries in self._asked.values():
-            for one in tries.store:
-                if (measured := one.outcome.measurement) is not None:
+            for attempt in tries.store:
+                if (measured := attempt.outcome.measurement) is not None:
                     done += len(measured.runs) + len(measured.disturbed_runs)
             if not tries.asked().is_stored:
                 continue

@@ -23,7 +23,7 @@ from pytest_dlperf.store.baseline import update
 from pytest_dlperf.store.history import notes
 
 
-def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> None:
+def note(workdir: Path, outcome: Outcome, parent_runs: Sequence[RunSummary]) -> None:
     """Keep the run times of ``outcome`` and its one-device parent for later estimates.
 
     Warns where that cannot be written.
@@ -36,7 +36,7 @@ def note(workdir: Path, outcome: Outcome, of_parent: Sequence[RunSummary]) -> No
         (outcome.case, measurement.runs, in_pair)
     ]
     if not in_pair:  # an A/B has pairs of its parent as well, which note themselves
-        taken.append((outcome.case.parent(), of_parent, False))
+        taken.append((outcome.case.parent(), parent_runs, False))
     if outcome.confirmation is not None and outcome.confirmation.measurement is not None:
         taken.append((outcome.case, outcome.confirmation.measurement.runs, True))
     try:
@@ -65,7 +65,7 @@ def store_baseline(outcome: Outcome, bench: Bench, settings: Settings, *, fails:
             store,
             outcome,
             reason=settings.reason,
-            judge_again=lambda found, baseline: judge_again(found, baseline, rule),
+            judge_again=lambda stored, baseline: judge_again(stored, baseline, rule),
             observe=settings.observe,
         )
     except DlperfError as error:
@@ -88,8 +88,8 @@ def _keep_profile(outcome: Outcome, bench: Bench, what: str) -> None:
     Warns where that cannot be done: the baseline is stored.
     """
     file = Path(outcome.folder) / PROFILE
-    environment, found = outcome.environment, outcome.explanation
-    is_new = found is not None and bool(found.parts) and file.exists()
+    environment, explanation = outcome.environment, outcome.explanation
+    is_new = explanation is not None and bool(explanation.parts) and file.exists()
     if environment is None or not (is_new or what == "replaced"):
         return
     case = outcome.case

@@ -206,7 +206,7 @@ def test_results_are_whole_where_another_report_cannot_be_made(suite: Suite):
         "def render(outcomes):\n    raise KeyError('chart')\n"
         "session_page.render = render\n"
         "from pytest_dlperf.session.to_history import SessionHistory\n"
-        "def finish(self):\n    raise KeyError('rows')\n"
+        "def finish(self, outcomes):\n    raise KeyError('rows')\n"
         "SessionHistory.finish = finish\n",
     )
     result, outcomes = suite.outcomes("-p", "faults", "--dlperf-html=p.html", "-k1n1c")

@@ -26,7 +26,6 @@ NOT_YET: Final = (
     "pytest_dlperf/judge",
     "pytest_dlperf/launch",
     "pytest_dlperf/measure",
-    "pytest_dlperf/session",
 )
 #: Names that stand for a noun.
 PRONOUNS: Final = frozenset(

@@ -45,7 +45,7 @@ def _started(
     names: Sequence[str], file: Path, limit_s: float
 ) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """Start a process for each sink; end all that are left of them, with what they started."""
-    path = os.pathsep.join(os.path.abspath(one or ".") for one in sys.path)
+    path = os.pathsep.join(os.path.abspath(entry or ".") for entry in sys.path)
     environment = {**os.environ, "PYTHONPATH": path}
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:

@@ -23,7 +23,7 @@ def issue(results: Mapping[str, Any]) -> str | None:
     failed, nothing is sent. Raises ``ValueError`` where one of the two is not set, and what
     urllib raises.
     """
-    outcomes = [one for one in results_from_json(results, where="results") if one.failed]
+    outcomes = [o for o in results_from_json(results, where="results") if o.failed]
     if not outcomes:
         return "nobody: nothing failed"
     repository = _variable("GITHUB_REPOSITORY", "owner/name of the repository")
@@ -35,8 +35,8 @@ def issue(results: Mapping[str, Any]) -> str | None:
     title = f"Training performance on {', '.join(classes) or 'an unknown machine'}"
     body = {"body": pull_request.render(outcomes)}
     query = urlencode({"state": "open", "labels": LABEL, "per_page": 100})
-    found = request(f"{issues}?{query}", headers=headers)
-    numbers = [one["number"] for one in found if one["title"] == title]
+    open_issues = request(f"{issues}?{query}", headers=headers)
+    numbers = [item["number"] for item in open_issues if item["title"] == title]
     if numbers:
         made = request(f"{issues}/{min(numbers)}/comments", body, headers=headers)
     else:

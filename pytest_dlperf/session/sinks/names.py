@@ -25,19 +25,19 @@ _BUILT_IN: Final = {
 Sink: TypeAlias = Callable[[Mapping[str, Any]], "str | None"]
 
 
-def known() -> tuple[str, ...]:
+def sink_names() -> tuple[str, ...]:
     """Return the names of all sinks, ours first."""
-    others = {entry.name for entry in entry_points(group=ENTRY_POINTS)} - {*_BUILT_IN, OFF}
-    return (*_BUILT_IN, *sorted(others))
+    installed = {entry.name for entry in entry_points(group=ENTRY_POINTS)} - {*_BUILT_IN, OFF}
+    return (*_BUILT_IN, *sorted(installed))
 
 
 def check(names: Sequence[str]) -> None:
     """Raise ``UsageError`` for a name that no sink has."""
     for name in names:
-        if name not in known():
+        if name not in sink_names():
             raise UsageError(
-                f"--dlperf-sink={name}: no such sink; known are {', '.join(known())}. Those of "
-                f"other packages are entry points of {ENTRY_POINTS}"
+                f"--dlperf-sink={name}: no such sink; known are {', '.join(sink_names())}. Those "
+                f"of other packages are entry points of {ENTRY_POINTS}"
             )
 
 

@@ -42,7 +42,7 @@ def wandb(results: Mapping[str, Any]) -> str:
         config=_session(outcomes),
         settings=library.Settings(console="off"),
     )
-    run.log({f"{case}/{name}": value for case, name, value in _by_case(outcomes)})
+    run.log({f"{case}/{name}": value for case, name, value in _figures_by_case(outcomes)})
     for outcome in outcomes:
         run.summary[f"{outcome['case']['id']}/verdict"] = outcome["judgement"]["verdict"]
     run.finish()
@@ -55,7 +55,7 @@ def mlflow(results: Mapping[str, Any]) -> str:
     outcomes = results["outcomes"]
     if not os.environ.get("MLFLOW_EXPERIMENT_NAME") and not os.environ.get("MLFLOW_EXPERIMENT_ID"):
         library.set_experiment(_OURS)
-    metrics = {_key(f"{case}/{name}"): value for case, name, value in _by_case(outcomes)}
+    metrics = {_key(f"{case}/{name}"): value for case, name, value in _figures_by_case(outcomes)}
     tags = {_key(f"{o['case']['id']}/verdict"): o["judgement"]["verdict"] for o in outcomes}
     with library.start_run() as run:
         library.set_tags(_session(outcomes))
@@ -80,14 +80,14 @@ def opentelemetry(results: Mapping[str, Any]) -> str:
     gauges = {name: meter.create_gauge(f"dlperf.{name}", unit=unit) for name, unit, _ in _FIGURES}
     outcomes = results["outcomes"]
     attributes = {outcome["case"]["id"]: _attributes(outcome) for outcome in outcomes}
-    for case, name, value in _by_case(outcomes):
+    for case, name, value in _figures_by_case(outcomes):
         gauges[name].set(value, attributes[case])
     exporter = otlp.OTLPMetricExporter()
     # Through a reader of its own, an exporter's failure would be a line of a log alone
     done = exporter.export(reader.get_metrics_data())
     provider.shutdown()
     named = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-    endpoint = next((os.environ[one] for one in named if os.environ.get(one)), _COLLECTOR)
+    endpoint = next((os.environ[name] for name in named if os.environ.get(name)), _COLLECTOR)
     if done is not export.MetricExportResult.SUCCESS:
         raise RuntimeError(f"the collector at {endpoint} did not take the metrics")
     return endpoint
@@ -102,17 +102,17 @@ def _import(module: str, extra: str) -> Any:
         ) from error
 
 
-def _by_case(outcomes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, float]]:
+def _figures_by_case(outcomes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, float]]:
     """Return id, name and value of each figure that is known."""
-    found = []
+    figures = []
     for outcome in outcomes:
         for name, _, path in _FIGURES:
             value: Any = outcome
             for word in path:
                 value = None if value is None else value[word]
             if value is not None:
-                found.append((outcome["case"]["id"], name, float(value)))
-    return found
+                figures.append((outcome["case"]["id"], name, float(value)))
+    return figures
 
 
 def _session(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -139,7 +139,7 @@ def list_rows(items: Sequence[pytest.Item], session: Session) -> list[ListRow]:
     cases = list(by_item.values())
     rows = [_list_row(item, case, session) for item, case in by_item.items()]
     without_layout = {case.id_without_layout for case in cases}
-    known = {case.id for case in cases}
+    declared = {case.id for case in cases}
     entries, broken = session.resources.store.readable()
     rows += [
         ListRow(
@@ -155,7 +155,7 @@ def list_rows(items: Sequence[pytest.Item], session: Session) -> list[ListRow]:
         baseline = entry.baseline
         published = baseline.source.kind == "published"
         # --gpus replaces layouts: a measured number belongs to the case of any layout.
-        has_case = baseline.case_id in known or (
+        has_case = baseline.case_id in declared or (
             not published and baseline.case_id.rpartition("-")[0] in without_layout
         )
         if not has_case:
@@ -174,19 +174,18 @@ def list_rows(items: Sequence[pytest.Item], session: Session) -> list[ListRow]:
 
 
 def _list_row(item: pytest.Item, case: Case, session: Session) -> ListRow:
-    bench = session.resources.bench
+    resources = session.resources
+    machine_class = resources.bench.hosts.machine_class(case)
     try:
-        asked = session.resources.jobs is None or session.settings.machine_class is not None
-        found_baseline = session.resources.store.find(
-            bench.hosts.machine_class(case), case.suite, case.id
-        )
-        baseline = state_text(found_baseline) if asked else "unknown: no node was asked"
+        asked = resources.jobs is None or session.settings.machine_class is not None
+        stored = resources.store.find(machine_class, case.suite, case.id)
+        baseline = state_text(stored) if asked else "unknown: no node was asked"
     except DlperfError as error:
         baseline = f"broken: {error}"
-    found: Sequence[Baseline] = ()
+    numbers: Sequence[Baseline] = ()
     try:
-        found = session.resources.store.published(case.id, case.suite, case.workload)
-        published = published_text(found)
+        numbers = resources.store.published(case.id, case.suite, case.workload)
+        published = published_text(numbers)
     except DlperfError as error:
         published = f"broken: {error}"
     return ListRow(
@@ -194,8 +193,8 @@ def _list_row(item: pytest.Item, case: Case, session: Session) -> ListRow:
         runs_here=_runs_here(item, case, session),
         baseline=baseline,
         published=published,
-        accuracy_percent=_published_fact(found, "accuracy_percent"),
-        time_to_train_s=_published_fact(found, "time_to_train_s"),
+        accuracy_percent=_published_fact(numbers, "accuracy_percent"),
+        time_to_train_s=_published_fact(numbers, "time_to_train_s"),
         tolerance=case.tolerance,
         metrics={g.name: COUNT if g.is_count else g.tolerance for g in case.metrics},
     )
@@ -232,25 +231,20 @@ def _published_fact(published: Sequence[Baseline], name: str) -> float | None:
 
 def dry_run(items: Sequence[pytest.Item], session: Session) -> list[str]:
     """Return the lines of ``--dlperf-dry-run``: command and environment of every case."""
+    lines: list[str] = []
     if session.resources.jobs is not None:
-        refused = [
-            selected for item in items if (selected := selected_of(item)) and selected.error
-        ]
-        lines = [
-            line for one in refused for line in ("", one.case.id, f"  # not here: {one.error}")
-        ]
+        for selected in filter(None, map(selected_of, items)):
+            if selected.error:
+                lines += ["", selected.case.id, f"  # not here: {selected.error}"]
         return [*preview(session.resources.jobs), *lines, "", "nothing was submitted"]
-    lines = []
     against = session.settings.against
     if against is not None:
         lines += ["", f"# each as often with {against.name}, in turns; that arm is not made here"]
     for item in items:
-        selected = selected_of(item)
-        if selected is None:
-            continue
-        case = selected.case
-        target = session.resources.bench.target(case, str(item.path.parent))
-        lines += ["", case.id, *_dry_run_case(selected, target, session)]
+        chosen = selected_of(item)
+        if chosen is not None:
+            target = session.resources.bench.target(chosen.case, str(item.path.parent))
+            lines += ["", chosen.case.id, *_dry_run_case(chosen, target, session)]
     return [*lines, "", "nothing was run"]
 
 

@@ -81,12 +81,12 @@ def annotations_of(
     ``place`` gives the file of a case, as the repository names it, and its line, from 1.
     """
     made = []
-    for of, type_ in _TYPES.items():
-        found = worst_first(outcome for outcome in outcomes if standing(outcome) is of)
-        shown = found[:_SHOWN] if len(found) <= _SHOWN else found[: _SHOWN - 1]
+    for kind, type_ in _TYPES.items():
+        of_kind = worst_first(outcome for outcome in outcomes if standing(outcome) is kind)
+        shown = of_kind[:_SHOWN] if len(of_kind) <= _SHOWN else of_kind[: _SHOWN - 1]
         made += [_annotation(type_, outcome, place(outcome)) for outcome in shown]
-        if more := len(found) - len(shown):
-            message = f"and {more} more cases; the summary of this job has them all"
+        if left := len(of_kind) - len(shown):
+            message = f"and {left} more cases; the summary of this job has them all"
             made.append(_command(type_, {"title": "pytest-dlperf"}, message))
     return made
 

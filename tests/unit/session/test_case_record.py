@@ -53,8 +53,8 @@ def test_outcomes_are_in_the_order_of_the_first_attempts_and_the_last_attempt_co
 def test_a_test_without_a_case_has_no_record():
     records = CaseRecords()
     records.plan(TESTS)
-    assert records.of_test("test_net.py::test_plain") is None
-    record = records.of_test(TESTS[0].node_id)
+    assert records.record_of_test("test_net.py::test_plain") is None
+    record = records.record_of_test(TESTS[0].node_id)
     assert record is records[FIRST.id]
 
 

@@ -240,7 +240,7 @@ def test_a_library_that_is_missing_is_named_with_its_extra(name: str, monkeypatc
 
 
 def test_names_are_checked_before_anything_runs(package: Path):
-    assert names.known() == (
+    assert names.sink_names() == (
         "webhook", "chat", "issue", "wandb", "mlflow", "opentelemetry",
         "dies", "exits", "gone", "hangs", "raises", "silent", "takes",
     )  # fmt: skip
