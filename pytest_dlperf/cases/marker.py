@@ -12,7 +12,7 @@ from pytest_dlperf.core.case import NO_FRAMEWORK, ONE_DEVICE, Case, Known
 from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.core.id_words import option_word
 from pytest_dlperf.core.layout import Layout
-from pytest_dlperf.core.metric import gates_of
+from pytest_dlperf.core.metrics import gates_of
 from pytest_dlperf.core.protocol import PROTOCOLS, Protocol
 from pytest_dlperf.core.quantity import is_number, parse_share
 from pytest_dlperf.core.wire_parallel import Parallel

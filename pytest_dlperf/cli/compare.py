@@ -128,7 +128,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     )
     case = (case_of_suite if arguments.suite else case_of_command)(arguments, bench, here)
     outcome = run_case(case, bench, workload_folder=str(here))
-    options = Options(own=arguments.own_options)
+    options = Options(names=command_options(arguments.own_options))
     outcome = replace(outcome, judgement=reworded(outcome.judgement, options=options))
     if arguments.json:
         say_json(results_to_json([outcome]))

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.metric import Gate, gates_of
+from pytest_dlperf.core.metric import Gate
+from pytest_dlperf.core.metrics import gates_of
 from pytest_dlperf.store.baseline.store import StoredBaseline
 
 

@@ -14,6 +14,7 @@ from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import CaseError, UsageError
+from pytest_dlperf.core.option_names import command_options
 from pytest_dlperf.core.outcome import Outcome, results_to_json
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
@@ -117,7 +118,7 @@ def _verdict(
 
 
 def _worded(judgement: Judgement, arguments: argparse.Namespace) -> Judgement:
-    return reworded(judgement, options=Options(own=arguments.own_options))
+    return reworded(judgement, options=Options(names=command_options(arguments.own_options)))
 
 
 def _mark(judgement: Judgement) -> str:

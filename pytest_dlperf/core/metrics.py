@@ -1,7 +1,8 @@
 """The table of built-in metrics: a new one is an entry here.
 
-A metric reads one figure of a run's summary. A case is gated on those that its marker names; a
-program's own metrics, by ``mark.metric`` and ``job.metric``, are gated by the same key.
+Every case is compared by those of ``EVERY_CASE`` that it has, and gated on those of ``METRICS``
+that its marker names; a program's own metrics, by ``mark.metric`` and ``job.metric``, are gated by
+the same key.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.metric import Better, Figure, Gate
+from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.run import RunSummary
+
+#: In place of a tolerance: any change for the worse fails, and one run is enough.
+COUNT: Final = "count"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,8 +29,9 @@ class Metric:
 
     #: What it is, in a sentence.
     words: str
-    #: Of a run, and the first and end iteration of its window; None where the run lacks it.
-    value: Callable[[RunSummary, tuple[int, int]], float | None]
+    #: Of a run, and the first and end iteration of its window; None where the run lacks it, or
+    #: where it is none of a single run.
+    value: Callable[[RunSummary, tuple[int, int]], float | None] = lambda _run, _window: None
     #: Empty for a count.
     unit: str = ""
     better: Better = "lower"
@@ -38,6 +44,11 @@ class Metric:
     compiles: bool = False
     #: Where it is known.
     needs: str = "a run with records of its ranks"
+    #: How a first line says that it got worse: ``{change}`` is a percentage with its direction,
+    #: ``{share}`` one without, ``{signed}`` one with a sign.
+    worse: str = "{words} changed by {signed}"
+    #: What to do where it got worse.
+    remedy: str = "find what changed"
 
 
 def _extra(name: str) -> Callable[[RunSummary, tuple[int, int]], float | None]:
@@ -82,6 +93,40 @@ _COUNTERS: Final = "a workload on CPUs, and a kernel that lets one count (perf_e
 def _tera(value: float | None) -> float | None:
     return None if value is None else value / 1e12
 
+
+#: What every case is compared by, where it has it; in the order in which a first line names what
+#: got worse. Changes of rates are shares of time, as those of the throughput.
+EVERY_CASE: Final[Mapping[str, Metric]] = {
+    "throughput": Metric(
+        words="throughput",
+        value=lambda run, _window: run.throughput,
+        better="higher",
+        worse="{change}",
+    ),
+    "anchor": Metric(
+        words="throughput against the anchor", better="higher", worse="{change} than the anchor"
+    ),
+    "peak_memory": Metric(
+        words="peak memory",
+        value=lambda run, _window: run.peak_memory_bytes,
+        unit="bytes",
+        worse="peak memory grew by {share}",
+        remedy="look for a memory leak",
+    ),
+    "speedup": Metric(
+        words="speedup",
+        better="higher",
+        worse="speedup fell by {share}",
+        remedy="find what makes the devices wait",
+    ),
+    "whole_window": Metric(
+        words="throughput of the whole window",
+        value=lambda run, _window: run.throughput,
+        better="higher",
+        worse="the whole window is {change}",
+    ),
+    "cpu_seconds": Metric(words="CPU seconds", worse="CPU seconds grew by {share}"),
+}
 
 METRICS: Final[Mapping[str, Metric]] = {
     "compile_seconds": Metric(
@@ -162,7 +207,12 @@ METRICS: Final[Mapping[str, Metric]] = {
 
 def words_of(name: str) -> str:
     """Return what people read for a metric: a user's own has its name."""
-    return METRICS[name].words if name in METRICS else name
+    return metric_of(name).words
+
+
+def metric_of(name: str) -> Metric:
+    """Return the row of a metric; a user's own is as one that no row says more of."""
+    return METRICS.get(name) or EVERY_CASE.get(name) or Metric(words=name)
 
 
 def measures_compiling(gates: Iterable[Gate]) -> bool:
@@ -205,3 +255,38 @@ def built_in(
             raise CaseError(f"metric {name}: {value} is not a finite number")
         found[name] = Figure(value=value, unit=metric.unit, better=metric.better)
     return found
+
+
+def gates_of(value: Any) -> tuple[Gate, ...]:
+    """Return what the marker's ``metrics`` gates: names, or names with their tolerances.
+
+    A tolerance is a share (``"10%"``), ``"count"``, or None. Raises ``UsageError``.
+    """
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        value = dict.fromkeys(value)
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise UsageError(
+            f"metrics {value!r}: give a list of names, or a mapping such as "
+            '{"compile_seconds": "10%", "graph_breaks": "count"}'
+        )
+    return tuple(_gate(name, given) for name, given in value.items())
+
+
+def _gate(name: str, given: Any) -> Gate:
+    if name in EVERY_CASE:
+        raise UsageError(
+            f"metric {name}: every case that has it is compared by it already; leave it out of "
+            "metrics"
+        )
+    if given is None:
+        return Gate(name=name)
+    if given == COUNT:
+        return Gate(name=name, is_count=True)
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise UsageError(
+            f'metric {name}: {given!r} is not a tolerance; give "10%", "count" or None'
+        )
+    share = parse_share(given, what=f"metric {name}")
+    if share >= 1:
+        raise UsageError(f"metric {name}: tolerance {share:.0%} must be below 100 %")
+    return Gate(name=name, tolerance=share, is_count=False)

@@ -10,8 +10,7 @@ from typing import Final
 
 from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.finding import FigureValue, Finding, Weight, known_figures
-from pytest_dlperf.core.metric import TAKEN
-from pytest_dlperf.core.metrics import words_of
+from pytest_dlperf.core.metrics import EVERY_CASE, words_of
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, KnownState, Verdict
 from pytest_dlperf.judge.figures import comparison_figures
 from pytest_dlperf.judge.verdict import with_findings, without_findings
@@ -90,7 +89,7 @@ def _unexplained(judgement: Judgement, known: Known, fixed: Collection[str]) -> 
         names.append("speedup")
     reasons = [short_worse(_as_finding(name, regressed[name])) for name in names]
     longer = 1 / (1 + known.change) - 1
-    for name in sorted(set(regressed) - TAKEN):
+    for name in sorted(set(regressed) - set(EVERY_CASE)):
         interval = regressed[name].interval
         if name in fixed or interval is None or min(map(abs, interval)) > longer:
             reasons.append(f"{words_of(name)} got worse")

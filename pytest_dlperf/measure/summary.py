@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.metric import TAKEN, Figure
-from pytest_dlperf.core.metrics import METRICS, built_in, missing
+from pytest_dlperf.core.metric import Figure
+from pytest_dlperf.core.metrics import EVERY_CASE, METRICS, built_in, missing
 from pytest_dlperf.core.run import (
     MeasuredRun,
     Problem,
@@ -204,7 +204,7 @@ def own_metrics(case: Case, records: Sequence[RankRecords]) -> dict[str, Figure]
     found: dict[str, tuple[int, Figure]] = {}
     for rank in records:
         for name, one in rank.by_kind.get("metrics", {"values": {}})["values"].items():
-            if name in METRICS or name in TAKEN:
+            if name in METRICS or name in EVERY_CASE:
                 raise CaseError(
                     f"metric {name} is a built-in name; give yours another", subject=case.id
                 )

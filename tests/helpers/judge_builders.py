@@ -12,7 +12,7 @@ from pytest_dlperf.core.baseline import Baseline, Session, Source
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Measurement
-from pytest_dlperf.core.metric import TAKEN
+from pytest_dlperf.core.metrics import EVERY_CASE
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Rule
@@ -205,7 +205,7 @@ def evidence_by(
                 is_gate=True,
             )
             for name, compared in metrics.items()
-            if name not in TAKEN
+            if name not in EVERY_CASE
         },
         contrast=paired_contrast([0.0] * 3, [0.0] * 3, prior),
         figures={"adaptive": True, "runs": 5, "run_s": 0.0},

@@ -212,7 +212,7 @@ def test_an_option_is_shown_parsed_and_checked(copy: Path):
 
 def test_a_metric_is_read_from_a_run_where_the_marker_gates_it(copy: Path):
     read = (
-        "from pytest_dlperf.core.metric import gates_of\n"
+        "from pytest_dlperf.core.metrics import gates_of\n"
         "from pytest_dlperf.core.metrics import built_in\n"
         "from tests.helpers.judge_builders import run\n"
         "from dataclasses import replace\n"

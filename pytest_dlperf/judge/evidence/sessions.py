@@ -25,7 +25,7 @@ from pytest_dlperf.judge.metrics import (
     with_reference_of,
 )
 from pytest_dlperf.judge.scaling import why
-from pytest_dlperf.judge.screen import Spending, looked
+from pytest_dlperf.judge.screen import looked
 from pytest_dlperf.judge.sides import Sides, check_rates, session_value
 from pytest_dlperf.judge.stats import family
 from pytest_dlperf.judge.tolerance import tolerance_of, why_so_wide
@@ -44,33 +44,10 @@ def evidence_of_sessions(
     """
     stored = _checked(measurement, baseline)
     check_gates(case, measurement, stored)
-    evidence = Evidence(
-        kind=Kind.SESSIONS,
-        rule=rule,
-        unit=measurement.unit,
-        throughput=measurement.throughput,
-        against="the baseline",
-        spent=looked(case, measurement),
-        case=case,
-        now=measurement,
-        stored=stored,
-        has_level=bool(stored),
-        loss=_loss(case, measurement, stored),
-        problems=(measurement.problems,),
-        lacking=_lacking(case, measurement, stored),
-    )
+    sessions = _Sessions(case, measurement, stored, rule)
     if baseline is None or not stored:
-        return evidence
-    evidence = replace(
-        evidence,
-        against=_against(baseline, stored),
-        than="stored" if baseline.source.kind == "measured" else "the published number",
-        differences=_differences(measurement, baseline),
-        figures=_figures(case, measurement, baseline, rule),
-    )
-    if not same_unit(measurement.unit, baseline.unit):
-        return evidence
-    return _compared(evidence, case, measurement, replace(baseline, sessions=stored))
+        return sessions.alone()
+    return sessions.against(replace(baseline, sessions=stored))
 
 
 def _checked(measurement: Measurement, baseline: Baseline | None) -> tuple[Session, ...]:
@@ -88,25 +65,130 @@ def _checked(measurement: Measurement, baseline: Baseline | None) -> tuple[Sessi
     return stored
 
 
-def _loss(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Loss | None:
-    before = tuple(s.loss_fall for s in stored if s.loss_fall is not None)
-    if case.loss != "falls" or measurement.conditions.data != "synthetic" or not before:
-        return None
-    return Loss(
-        now=tuple(run.loss_fall for run in measurement.runs),
-        before=before,
-        precision=case.precision,
-        whose="the baseline's",
-    )
+class _Sessions:
+    """A measurement, and the sessions of its level."""
+
+    def __init__(
+        self, case: Case, measurement: Measurement, stored: tuple[Session, ...], rule: Rule
+    ) -> None:
+        self._case, self._measurement, self._stored, self._rule = case, measurement, stored, rule
+        self._device = case.layout.device
+        self._spent = looked(case, measurement)
+
+    def alone(self) -> Evidence:
+        """Return the evidence of the measurement itself."""
+        measurement = self._measurement
+        return Evidence(
+            kind=Kind.SESSIONS,
+            rule=self._rule,
+            unit=measurement.unit,
+            throughput=measurement.throughput,
+            against="the baseline",
+            spent=self._spent,
+            case=self._case,
+            now=measurement,
+            stored=self._stored,
+            has_level=bool(self._stored),
+            loss=self._loss(),
+            problems=(measurement.problems,),
+            lacking=self._lacking(),
+        )
+
+    def against(self, baseline: Baseline) -> Evidence:
+        """Return the evidence with each metric beside that of the level, where units are equal."""
+        measurement, is_measured = self._measurement, baseline.source.kind == "measured"
+        evidence = replace(
+            self.alone(),
+            against=_name_of(baseline),
+            than="stored" if is_measured else "the published number",
+            differences=_differences(measurement, baseline),
+            figures={
+                "adaptive": self._case.protocol.adaptive,
+                "runs": len(measurement.runs),
+                "run_s": statistics.median(run.elapsed_s for run in measurement.runs),
+                "why_so_wide": why_so_wide(self._case, baseline, self._rule),
+            },
+        )
+        if not same_unit(measurement.unit, baseline.unit):
+            return evidence
+        return self._compared(evidence, baseline)
+
+    def _loss(self) -> Loss | None:
+        case, measurement = self._case, self._measurement
+        falls = tuple(one.loss_fall for one in self._stored if one.loss_fall is not None)
+        is_checked = case.loss == "falls" and measurement.conditions.data == "synthetic"
+        if not is_checked or not falls:
+            return None
+        return Loss(
+            now=tuple(run.loss_fall for run in measurement.runs),
+            before=falls,
+            precision=case.precision,
+            whose="the baseline's",
+        )
+
+    def _lacking(self) -> Mapping[str, str]:
+        lacking = {}
+        for gate in self._case.metrics:
+            if not all(gate.name in run.metrics for run in self._measurement.runs):
+                lacking[gate.name] = "now"
+            elif not any(gate.name in session.metrics for session in self._stored):
+                lacking[gate.name] = "before"
+        return lacking
+
+    def _compared(self, evidence: Evidence, baseline: Baseline) -> Evidence:
+        """Return the evidence with the comparison of each metric that both sides have."""
+        case, measurement, rule = self._case, self._measurement, self._rule
+        now = session_now(measurement, self._device)
+        before = with_reference_of(now, self._stored)
+        tolerance = tolerance_of(case, baseline, rule)
+        metrics = metrics_of(case.metrics, self._device, (now, *self._stored), tolerance=tolerance)
+        sides = {metric.name: metric.sides(now, before) for metric in metrics}
+        comparisons = {
+            metric.name: metric.compared(both, rule, self._spent)
+            for metric in metrics
+            if (both := sides[metric.name]) is not None
+        }
+        other_rule = family.of_other(rule, len(case.metrics))
+        anchor = creep.against_anchor(measurement, baseline, tolerance, other_rule)
+        if anchor is not None:
+            comparisons["anchor"] = anchor
+        rate = sides[THROUGHPUT]
+        assert rate is not None
+        scaling = [session.scaling for session in self._stored]
+        return replace(
+            evidence,
+            comparisons=comparisons,
+            metrics={metric.name: metric for metric in metrics},
+            contrast=rate.contrast(),
+            by_estimator=self._by_estimator(now, metrics[0]),
+            why_devices_wait=why(measurement.runs, scaling, self._device),
+            parent_change=_parent_change(now, before, rate),
+        )
+
+    def _by_estimator(self, now: Session, rate: CaseMetric) -> Mapping[str, Comparison]:
+        """Return the throughput by each other estimator that both sides have."""
+        compared = {}
+        for name in ESTIMATORS:
+            both = (now, *self._stored)
+            if not all(name in session.estimates for session in both):
+                continue
+            for session in self._stored:
+                what = f"the session of {session.time} in the baseline, {name.replace('_', ' ')}"
+                check_rates(session.estimates[name], what)
+            value, *stored = (session_value(session.estimates[name]) for session in both)
+            sides = Sides(now=value, stored=tuple(stored), prior=rate.prior)
+            rule = rate.rule(self._rule)
+            compared[name] = compare(sides, rate.tolerance, rule, self._spent)
+        return compared
 
 
-def _against(baseline: Baseline, stored: Sequence[Session]) -> str:
+def _name_of(baseline: Baseline) -> str:
     """Return the name of what is compared with: stored, or a published number."""
     if baseline.source.kind != "measured":
         parts = (baseline.source.document, baseline.source.table)
         where = " ".join(part for part in parts if part)
         return f"the published number ({where})" if where else "the published number"
-    return "the one stored session" if len(stored) == 1 else "the baseline"
+    return "the one stored session" if len(baseline.sessions) == 1 else "the baseline"
 
 
 def _differences(measurement: Measurement, baseline: Baseline) -> tuple[str, ...]:
@@ -117,75 +199,6 @@ def _differences(measurement: Measurement, baseline: Baseline) -> tuple[str, ...
     return measurement.conditions.differences(baseline.conditions)
 
 
-def _figures(
-    case: Case, measurement: Measurement, baseline: Baseline, rule: Rule
-) -> Mapping[str, str | int | float | bool]:
-    return {
-        "adaptive": case.protocol.adaptive,
-        "runs": len(measurement.runs),
-        "run_s": statistics.median(run.elapsed_s for run in measurement.runs),
-        "why_so_wide": why_so_wide(case, baseline, rule),
-    }
-
-
-def _compared(
-    evidence: Evidence, case: Case, measurement: Measurement, baseline: Baseline
-) -> Evidence:
-    """Return the evidence with the comparison of each metric that both sides have."""
-    rule, spent, stored, device = (
-        evidence.rule,
-        evidence.spent,
-        evidence.stored,
-        case.layout.device,
-    )
-    now = session_now(measurement, device)
-    before = with_reference_of(now, stored)
-    tolerance = tolerance_of(case, baseline, rule)
-    metrics = metrics_of(case.metrics, device, (now, *stored), tolerance=tolerance)
-    both = {metric.name: metric.sides(now, before) for metric in metrics}
-    comparisons = {
-        metric.name: metric.compared(sides, rule, spent)
-        for metric in metrics
-        if (sides := both[metric.name]) is not None
-    }
-    other_rule = family.of_other(rule, len(case.metrics))
-    anchor = creep.against_anchor(measurement, baseline, tolerance, other_rule)
-    if anchor is not None:
-        comparisons["anchor"] = anchor
-    rate = both[THROUGHPUT]
-    assert rate is not None
-    scaling = [session.scaling for session in stored]
-    return replace(
-        evidence,
-        comparisons=comparisons,
-        metrics={metric.name: metric for metric in metrics},
-        contrast=rate.contrast(),
-        by_estimator=_by_estimator(now, stored, metrics[0], rule, spent),
-        why_devices_wait=why(measurement.runs, scaling, device),
-        parent_change=_parent_change(now, before, rate),
-    )
-
-
-def _by_estimator(
-    now: Session, stored: Sequence[Session], rate: CaseMetric, rule: Rule, spent: Spending
-) -> Mapping[str, Comparison]:
-    """Return the throughput by each other estimator that both sides have."""
-    compared = {}
-    for name in ESTIMATORS:
-        if name not in now.estimates or not all(name in one.estimates for one in stored):
-            continue
-        for one in stored:
-            what = f"the session of {one.time} in the baseline, {name.replace('_', ' ')}"
-            check_rates(one.estimates[name], what)
-        sides = Sides(
-            now=session_value(now.estimates[name]),
-            stored=tuple(session_value(one.estimates[name]) for one in stored),
-            prior=rate.prior,
-        )
-        compared[name] = compare(sides, rate.tolerance, rate.rule(rule), spent)
-    return compared
-
-
 def _parent_change(now: Session, stored: Sequence[Session], rate: Sides) -> float | None:
     """Return by which share the parent became faster: it may explain a lower speedup."""
     before = tuple(session_value(one.parent_runs) for one in stored if one.parent_runs)
@@ -193,13 +206,3 @@ def _parent_change(now: Session, stored: Sequence[Session], rate: Sides) -> floa
         return None
     parent = Sides(now=session_value(now.parent_runs), stored=before, prior=rate.prior)
     return parent.now.amount / parent.before - 1
-
-
-def _lacking(case: Case, measurement: Measurement, stored: Sequence[Session]) -> Mapping[str, str]:
-    lacking = {}
-    for gate in case.metrics:
-        if not all(gate.name in run.metrics for run in measurement.runs):
-            lacking[gate.name] = "now"
-        elif not any(gate.name in session.metrics for session in stored):
-            lacking[gate.name] = "before"
-    return lacking

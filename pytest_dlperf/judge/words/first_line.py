@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pytest_dlperf.core.finding import Finding, Weight
+from pytest_dlperf.core.metrics import EVERY_CASE
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.judge.words.metrics import short_worse
 from pytest_dlperf.judge.words.options import Options, either, joined
@@ -14,8 +15,6 @@ from pytest_dlperf.judge.words.rate import RATE_CODES, ask_for
 
 #: What a first line has at most.
 WORDS: Final = 25
-#: Metrics beside the rate, the first to be named first.
-_FIRST_NAMED: Final = ("anchor", "peak_memory", "speedup", "whole_window", "cpu_seconds")
 RED: Final = frozenset({Weight.RED, Weight.FACT})
 
 
@@ -87,7 +86,10 @@ def metric_in_brief(findings: Sequence[Finding], weights: frozenset[Weight] | se
         for one in findings
         if one.metric and one.weight in weights and one.code not in RATE_CODES
     }
-    order = [*(name for name in _FIRST_NAMED if name in named), *sorted(named)]
+    order = [
+        *(name for name in EVERY_CASE if name in named),
+        *sorted(set(named) - set(EVERY_CASE)),
+    ]
     return short_worse(named[order[0]]) if order else ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_dlperf.core.finding import Finding
-from pytest_dlperf.core.metrics import METRICS, words_of
+from pytest_dlperf.core.metrics import EVERY_CASE, metric_of, words_of
 from pytest_dlperf.core.quantity import amount
 from pytest_dlperf.judge.words.options import Options, either, joined
 from pytest_dlperf.judge.words.phrases import (
@@ -28,13 +28,9 @@ def worse_clause(finding: Finding, options: Options, *, leads: bool) -> str:
         return f"{words}; find what changed since, or accept this level with " + (
             "dlperf baselines accept --anchor"
         )
-    if is_paired and finding.metric in {"peak_memory", "cpu_seconds", "whole_window"}:
+    if is_paired and finding.metric in EVERY_CASE:
         return words
-    remedy = {
-        "peak_memory": "look for a memory leak",
-        "speedup": "find what makes the devices wait",
-    }.get(finding.metric, "find what changed")
-    return f"{words}; {either(remedy, '' if is_paired else accept)}"
+    return f"{words}; {either(metric_of(finding.metric).remedy, '' if is_paired else accept)}"
 
 
 def _worse(finding: Finding) -> str:
@@ -124,7 +120,7 @@ def not_judged_clause(finding: Finding, options: Options, *, may_store: bool) ->
         return f"its speedup over {over} is not judged, as the stored one is over {stored_over}"
     why = "no stored session has it"
     if finding.text("lacks") == "now":
-        why = f"this run has none: it needs {METRICS[finding.metric].needs}"
+        why = f"this run has none: it needs {metric_of(finding.metric).needs}"
     elif finding.text("kind") == "pairs":
         why = "the other arm does not report it"
     elif may_store and options.update:
@@ -134,18 +130,17 @@ def not_judged_clause(finding: Finding, options: Options, *, may_store: bool) ->
 
 def short_worse(finding: Finding) -> str:
     """Return by how much a metric got worse, for a first line."""
-    value = finding.number("change")
-    if finding.metric == "anchor":
-        return f"{change(value)} than the anchor"
-    if finding.metric == "peak_memory":
-        return f"peak memory grew by {percent(value)}"
-    if finding.metric == "cpu_seconds":
-        return f"CPU seconds grew by {percent(value)}"
-    if finding.metric == "speedup":
-        return f"speedup fell by {percent(-value)}"
-    if finding.metric == "whole_window":
-        return f"the whole window is {change(value)}"
-    if finding.figures.get("is_count") or "low" not in finding.figures:
+    if finding.figures.get("is_count") or ("low" not in finding.figures and not _is_rate(finding)):
         sides = (amount(finding.number(side)) for side in ("before", "now"))
         return f"{words_of(finding.metric)}: {' to '.join(sides)}"
-    return f"{words_of(finding.metric)} changed by {signed(value)}"
+    value = finding.number("change")
+    return metric_of(finding.metric).worse.format(
+        words=words_of(finding.metric),
+        change=change(value),
+        share=percent(abs(value)),
+        signed=signed(value),
+    )
+
+
+def _is_rate(finding: Finding) -> bool:
+    return finding.metric in EVERY_CASE

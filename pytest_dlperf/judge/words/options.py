@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
+
+from pytest_dlperf.core.option_names import OF_PYTEST, OptionNames
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
     """The options that a sentence may advise."""
 
-    #: None: those of pytest. Else the command's own, as ``--tolerance``.
-    own: Collection[str] | None = None
+    names: OptionNames = OF_PYTEST
+
+    @property
+    def _is_pytest(self) -> bool:
+        return self.names.own is None
 
     def name(self, option: str, value: str = "") -> str:
         """Return how ``option`` is typed, as ``--dlperf-max-runs=20``; empty if it is lacking."""
-        typed = f"={value}" if value else ""
-        if self.own is None:
-            return f"--dlperf-{option}{typed}"
-        return f"--{option}{typed}" if f"--{option}" in self.own else ""
+        return self.names.typed(f"{option}={value}" if value else option)
 
     def advice(self, text: str, option: str, value: str = "") -> str:
         """Return ``text`` with the option in place of ``{}``; empty where it is lacking."""
@@ -29,12 +30,12 @@ class Options:
     @property
     def accept(self) -> str:
         """What accepts a new level; empty for a command, which stores nothing."""
-        return "--update-baselines --dlperf-reason=TEXT" if self.own is None else ""
+        return "--update-baselines --dlperf-reason=TEXT" if self._is_pytest else ""
 
     @property
     def update(self) -> str:
         """What stores a session; empty for a command."""
-        return "--update-baselines" if self.own is None else ""
+        return "--update-baselines" if self._is_pytest else ""
 
     @property
     def side_by_side(self) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pytest_dlperf.core.baseline import level_of
-from pytest_dlperf.core.metrics import words_of
+from pytest_dlperf.core.metrics import metric_of, words_of
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Comparison
@@ -105,14 +105,6 @@ def _commits(before: str, now: str) -> list[Change]:
     return _differences({"commit": before} if before else {}, {"commit": now} if now else {})
 
 
-_METRICS: Final = {
-    "peak_memory": "peak memory",
-    "anchor": "throughput against the anchor",
-    "whole_window": "throughput of the whole window",
-    "cpu_seconds": "CPU seconds",
-}
-
-
 def case_section(
     index: int,
     outcome: Outcome,
@@ -209,11 +201,11 @@ def _comparisons(outcome: Outcome) -> Html:
 
 
 def _comparison(metric: str, comparison: Comparison, unit: str) -> TableRow:
-    of_memory = metric == "peak_memory" or unit == "bytes"
-    shown = figures.memory if of_memory else figures.rate
+    is_memory = "bytes" in {unit, metric_of(metric).unit}
+    shown = figures.memory if is_memory else figures.rate
     return TableRow(
         cells=(
-            cell(_METRICS.get(metric, words_of(metric)) + (f", {unit}" if unit == "s" else "")),
+            cell(words_of(metric) + (f", {unit}" if unit == "s" else "")),
             number(shown(comparison.now), comparison.now),
             number(shown(comparison.before), comparison.before),
             number(figures.change(comparison), comparison.change),

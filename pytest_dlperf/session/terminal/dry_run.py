@@ -13,7 +13,7 @@ from pytest_dlperf.cases.selection import Selected
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import DlperfError
-from pytest_dlperf.core.metric import COUNT
+from pytest_dlperf.core.metrics import COUNT
 from pytest_dlperf.core.place import hosts_of
 from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.scheduled import Jobs, Planned

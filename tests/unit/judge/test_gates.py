@@ -12,7 +12,8 @@ from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.metric import Figure, StoredFigures, gates_of
+from pytest_dlperf.core.metric import Figure, StoredFigures
+from pytest_dlperf.core.metrics import gates_of
 from pytest_dlperf.core.verdict import KnownState, Rule, Verdict
 from pytest_dlperf.judge import judge
 from pytest_dlperf.judge.budget import cut_short

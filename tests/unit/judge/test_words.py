@@ -16,6 +16,7 @@ import pytest
 
 from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.finding import Finding, Weight
+from pytest_dlperf.core.option_names import command_options
 from pytest_dlperf.core.outcome import outcome_from_json, outcome_to_json
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
@@ -230,7 +231,7 @@ def test_the_samples_have_every_verdict_and_most_codes() -> None:
 def test_a_command_names_no_option_that_is_not_its_own(sample: Sample) -> None:
     for judgement in judgements(sample):
         for own in ({"--tolerance"}, set()):
-            found = reworded(judgement, options=Options(own=own))
+            found = reworded(judgement, options=Options(names=command_options(frozenset(own))))
             assert option_names(found) <= own, found.text
             assert found.verdict is judgement.verdict
             assert found.findings == judgement.findings
@@ -239,7 +240,7 @@ def test_a_command_names_no_option_that_is_not_its_own(sample: Sample) -> None:
 def test_a_command_names_the_options_that_it_has() -> None:
     judgement = judged_by(compared(Verdict.INCONCLUSIVE, -0.01), kind=Kind.PAIRS, than=ARM)
     assert option_names(judgement) == {"--dlperf-tolerance"}
-    own = Options(own={"--tolerance", "--max-runs"})
+    own = Options(names=command_options(frozenset({"--tolerance", "--max-runs"})))
     assert option_names(reworded(judgement, options=own)) == {"--tolerance"}
     needed = judged_by(compared(Verdict.INCONCLUSIVE, -0.01, 20), kind=Kind.PAIRS, than=ARM)
     found = reworded(needed, options=own)
@@ -248,7 +249,14 @@ def test_a_command_names_the_options_that_it_has() -> None:
 
 
 @samples
-@pytest.mark.parametrize("options", [PYTEST, Options(own={"--tolerance"}), Options(own=set())])
+@pytest.mark.parametrize(
+    "options",
+    [
+        PYTEST,
+        Options(names=command_options(frozenset({"--tolerance"}))),
+        Options(names=command_options(frozenset())),
+    ],
+)
 def test_no_sentence_has_a_gap_where_an_option_is_lacking(
     sample: Sample, options: Options
 ) -> None:
