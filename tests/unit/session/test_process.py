@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import pytest_dlperf
 from pytest_dlperf.session.process import Process, Role, process_of
 
 
@@ -41,3 +43,8 @@ def test_a_worker_has_a_number_and_the_name_of_its_session(name: str, number: in
         role=Role.WORKER, worker=name, number=number, count=4, session_name="a1"
     )
     assert process.is_worker
+
+
+def test_no_other_module_asks_what_the_process_is():
+    files = Path(pytest_dlperf.__file__).parent.rglob("*.py")
+    assert {f.name for f in files if "workerinput" in f.read_text("utf-8")} == {"process.py"}
