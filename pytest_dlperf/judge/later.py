@@ -88,7 +88,7 @@ def _seen(
     more: int,
 ) -> float:
     share = median_cost(protocol.runs) / protocol.runs
-    expected = expected_contrast(share, values, prior, more=more)
+    expected = expected_contrast(share, values, prior, further=more)
     return seen_by(expected, family.of_throughput(rule), spent)
 
 

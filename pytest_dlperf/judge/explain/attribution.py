@@ -61,13 +61,13 @@ def attribute(
     Without any of before, the parts of now alone. ``now`` has one or more.
     """
     rank = rank_of(now, judged, memory)
-    found = _of_steps(before, now, judged, rank)
+    explanation = _steps_explained(before, now, judged, rank)
     if memory is None:
-        return found
-    words = memory_words(found)
+        return explanation
+    words = memory_words(explanation)
     if judged.verdict is Verdict.REGRESSED:
-        words = f"{found.sentence}; {words}"
-    return replace(found, sentence=words)
+        words = f"{explanation.sentence}; {words}"
+    return replace(explanation, sentence=words)
 
 
 def rank_of(
@@ -87,15 +87,15 @@ def _peaks(profile: Profile) -> dict[int, int]:
     return {rank: one["memory"]["peak_bytes"] for rank, one in profile.items() if "memory" in one}
 
 
-def _of_steps(
+def _steps_explained(
     before: Sequence[Profile], now: Sequence[Profile], judged: Comparison, rank: int
 ) -> Explanation:
     """Return what the profiles show of the steps of ``rank``, with all tables."""
-    before, now = with_idle_time([one for one in before if rank in one], now, rank)
+    before, now = with_idle_time([profile for profile in before if rank in profile], now, rank)
     after = [_parts(profile, rank) for profile in now]
     earlier = [_parts(profile, rank) for profile in before]
-    parts = sorted({part for one in (*after, *earlier) for part in one})
-    whole_after = _mean_of(after, lambda one: sum(one.values()))
+    parts = sorted({part for times in (*after, *earlier) for part in times})
+    whole_after = _mean_of(after, lambda times: sum(times.values()))
     if not earlier:
         return Explanation(
             rank=rank,
@@ -105,10 +105,10 @@ def _of_steps(
             sentence=now_words(after, parts, whole_after),
             **_tables([], now, rank, Limits(0, 0, 0), has_stacks=True),
         )
-    whole_before = _mean_of(earlier, lambda one: sum(one.values()))
+    whole_before = _mean_of(earlier, lambda times: sum(times.values()))
     difference = whole_after - whole_before
-    steps = [[sum(one.values()) for one in profiles] for profiles in (earlier, after)]
-    work = [[one.get(_COMPUTE, 0.0) for one in profiles] for profiles in (earlier, after)]
+    steps = [[sum(times.values()) for times in profiles] for profiles in (earlier, after)]
+    work = [[times.get(_COMPUTE, 0.0) for times in profiles] for profiles in (earlier, after)]
     limits = Limits(whole_before, difference, max(map(_relative_spread, (*steps, *work))))
     spread = max(max(values) - min(values) for values in steps) / whole_before
     agrees = _agrees(difference / whole_before, spread, judged)
@@ -128,7 +128,9 @@ def _of_steps(
         for part in parts
     ]
     if agrees and difference:
-        changes = [replace(one, share=(one.difference_ms or 0.0) / difference) for one in changes]
+        changes = [
+            replace(change, share=(change.difference_ms or 0.0) / difference) for change in changes
+        ]
     changes.sort(key=lambda change: -abs(change.difference_ms or 0))
     named = frozenset(change.part for change in changes if change.named)
     operators = operator_changes(before, now, rank, limits, named)
@@ -202,7 +204,7 @@ def _tables(
 ) -> _Tables:
     old, new = ([profile[rank] for profile in profiles] for profiles in (before, now))
     # Both sides of a sum have as many rows
-    alike = [kept_record(one, rank) for one in new] if any(map(is_cut, old)) else new
+    alike = [kept_record(record, rank) for record in new] if any(map(is_cut, old)) else new
     peaks, memory = profile_tables.memory_changes(old, new)
     return _Tables(
         before_launches=profile_tables.launches(old),
@@ -230,28 +232,28 @@ def _rank_waits(
     if len(ranks) < 2:
         return ()
     exposed = {
-        one: [
-            [_parts(profile, one).get(COMMUNICATION, 0.0) for profile in profiles]
+        other_rank: [
+            [_parts(profile, other_rank).get(COMMUNICATION, 0.0) for profile in profiles]
             for profiles in (before, now)
         ]
-        for one in ranks
+        for other_rank in ranks
     }
-    found = []
-    for one in ranks:
+    waits = []
+    for other_rank in ranks:
         old, new = (
-            [mine - its for mine, its in zip(*pair, strict=True)]
-            for pair in zip(exposed[one], exposed[rank], strict=True)
+            [own_ms - critical_ms for own_ms, critical_ms in zip(*pair, strict=True)]
+            for pair in zip(exposed[other_rank], exposed[rank], strict=True)
         )
         grew = bool(old) and statistics.fmean(new) > statistics.fmean(old)
-        found.append(
+        waits.append(
             RankWait(
-                rank=one,
-                before_ms=statistics.fmean(exposed[one][0]) if before else None,
-                after_ms=statistics.fmean(exposed[one][1]),
+                rank=other_rank,
+                before_ms=statistics.fmean(exposed[other_rank][0]) if before else None,
+                after_ms=statistics.fmean(exposed[other_rank][1]),
                 named=grew and limits.is_beyond(old, new),
             )
         )
-    return tuple(found)
+    return tuple(waits)
 
 
 def _relative_spread(values: Sequence[float]) -> float:
@@ -275,9 +277,9 @@ def _change(
     differ by counts only beyond the spread of equal profiles: the former say what was planted, and
     the latter how much the machine differs from launch to launch.
     """
-    olds, news = ([one.get(part, 0.0) for one in several] for several in (before, now))
+    olds, news = ([times.get(part, 0.0) for times in several] for several in (before, now))
     before_ms, after_ms = statistics.fmean(olds), statistics.fmean(news)
-    found = PartChange(
+    change = PartChange(
         part=part,
         before_ms=before_ms,
         after_ms=after_ms,
@@ -286,20 +288,20 @@ def _change(
         named=has_times and limits.is_beyond(olds, news),
     )
     if by_calls is None:
-        return found
+        return change
     if part == COMMUNICATION:
         # Its operators overlap with computation: only what is exposed of all is known
-        return replace(found, named=found.named or limits.is_alike(olds, news))
+        return replace(change, named=change.named or limits.is_alike(olds, news))
     if not limits.is_alike(*by_calls):
-        return found
-    others = [
+        return change
+    without_calls = [
         [whole - counted for whole, counted in zip(wholes, times, strict=True)]
         for wholes, times in zip((olds, news), by_calls, strict=True)
     ]
-    if found.named and limits.is_beyond(*others):
-        return found
+    if change.named and limits.is_beyond(*without_calls):
+        return change
     counted_ms = statistics.fmean(by_calls[1]) - statistics.fmean(by_calls[0])
-    return replace(found, named=True, by_calls_ms=counted_ms)
+    return replace(change, named=True, by_calls_ms=counted_ms)
 
 
 #: Of the pairs of a window of each arm, so many differ in the same way: a step in twenty may be

@@ -110,9 +110,10 @@ def operator_changes(
         )
     if olds:
         changes = [
-            one
-            for one in changes
-            if one.named or _calls_differ((one.path, one.operator, one.part), olds, news)
+            change
+            for change in changes
+            if change.named
+            or _calls_differ((change.path, change.operator, change.part), olds, news)
         ]
     changes.sort(key=_order)
     return tuple(changes[:_OPERATORS])
@@ -141,23 +142,23 @@ def times_by_calls(
     Those of communication are wall times that overlap with computation.
     """
     olds, news = ([_rows(profile, rank) for profile in side] for side in (before, now))
-    found: dict[str, tuple[list[float], list[float]]] = {}
+    by_part: dict[str, tuple[list[float], list[float]]] = {}
     for key in _comparable(olds, news):
         if not _calls_differ(key, olds, news):
             continue
         rows = [[_row(rows.get(key)) for rows in side] for side in (olds, news)]
-        sums = found.setdefault(key[2], ([0.0] * len(olds), [0.0] * len(news)))
+        sums = by_part.setdefault(key[2], ([0.0] * len(olds), [0.0] * len(news)))
         for total, side in zip(sums, rows, strict=True):
             for index, (_, ms) in enumerate(side):
                 total[index] += ms
-    return found
+    return by_part
 
 
 def kept_record(record: ProfileRecord, rank: int) -> ProfileRecord:
     """Return what is stored of a rank's profile: its windows, and its largest operators."""
     rows = record["operators"]
     # Waits take no time of a GPU, and are last
-    waits = [one for one in rows[_STORED_OPERATORS:] if one["part"] == WAITS]
+    waits = [row for row in rows[_STORED_OPERATORS:] if row["part"] == WAITS]
     kept = ProfileRecord(
         rank=rank,
         windows=record["windows"],
@@ -197,8 +198,8 @@ def _comparable(olds: Sequence[_Rows], news: Sequence[_Rows]) -> set[_Key]:
 def _cut_ms(rows: _Rows) -> float:
     """Return the time below which a record may lack operators."""
     # Waits take no time of a GPU, and are kept all the same
-    known = [one["seconds"] * 1000 for one in rows.values() if one["part"] != WAITS]
-    return min(known) if len(known) >= _STORED_OPERATORS else 0.0
+    kept_ms = [row["seconds"] * 1000 for row in rows.values() if row["part"] != WAITS]
+    return min(kept_ms) if len(kept_ms) >= _STORED_OPERATORS else 0.0
 
 
 def _rows(profile: Profile, rank: int) -> dict[_Key, ProfiledOperator]:

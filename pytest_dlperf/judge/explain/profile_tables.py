@@ -36,22 +36,22 @@ def launches(records: Records) -> float | None:
 
 def module_times(before: Records, now: Records) -> tuple[ModuleTime, ...]:
     """Return the time of the operators of each module path, in the order of the paths."""
-    rows = [_by_path(one) for one in now]
-    earlier = [_by_path(one) for one in before]
-    paths = {path for one in (*rows, *earlier) for path in one}
-    found = [
+    rows = [_path_times(record) for record in now]
+    earlier = [_path_times(record) for record in before]
+    paths = {path for record in (*rows, *earlier) for path in record}
+    times = [
         ModuleTime(path=path, before_ms=_mean(earlier, path), after_ms=_mean(rows, path) or 0.0)
         for path in paths
     ]
-    found.sort(key=lambda one: -max(one.after_ms, one.before_ms or 0.0))
-    return tuple(sorted(found[:_MODULES], key=lambda one: one.path))
+    times.sort(key=lambda module: -max(module.after_ms, module.before_ms or 0.0))
+    return tuple(sorted(times[:_MODULES], key=lambda module: module.path))
 
 
-def _by_path(record: ProfileRecord) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for one in record["operators"]:
-        found[one["path"]] = found.get(one["path"], 0.0) + one["seconds"] * 1000
-    return found
+def _path_times(record: ProfileRecord) -> dict[str, float]:
+    times: dict[str, float] = {}
+    for row in record["operators"]:
+        times[row["path"]] = times.get(row["path"], 0.0) + row["seconds"] * 1000
+    return times
 
 
 def memory_changes(
@@ -61,25 +61,27 @@ def memory_changes(
 
     None and no places where the profiler of the framework does not know them.
     """
-    old, new = ([one["memory"] for one in side if "memory" in one] for side in (before, now))
+    old, new = (
+        [record["memory"] for record in side if "memory" in record] for side in (before, now)
+    )
     peaks = tuple(
-        statistics.fmean(one["peak_bytes"] for one in side) if side else None
+        statistics.fmean(memory["peak_bytes"] for memory in side) if side else None
         for side in (old, new)
     )
     if not new:
         return (peaks[0], None), ()
     olds, news = (
         [
-            {row["place"]: (row["bytes"], row["count"]) for row in one["allocations"]}
-            for one in side
+            {row["place"]: (row["bytes"], row["count"]) for row in memory["allocations"]}
+            for memory in side
         ]
         for side in (old, new)
     )
-    found = []
+    changes = []
     for place in _comparable(olds, news):
         earlier, later = ([rows.get(place, (0, 0)) for rows in side] for side in (olds, news))
         sizes, latest = ([float(size) for size, _ in side] for side in (earlier, later))
-        found.append(
+        changes.append(
             MemoryChange(
                 place=place,
                 before_bytes=statistics.fmean(sizes) if sizes else None,
@@ -89,8 +91,13 @@ def memory_changes(
                 named=_is_beyond(sizes, latest, peaks[1] or 0.0),
             )
         )
-    found.sort(key=lambda one: (not one.named, -abs(one.after_bytes - (one.before_bytes or 0))))
-    return (peaks[0], peaks[1]), tuple(found[:_PLACES])
+    changes.sort(
+        key=lambda change: (
+            not change.named,
+            -abs(change.after_bytes - (change.before_bytes or 0)),
+        )
+    )
+    return (peaks[0], peaks[1]), tuple(changes[:_PLACES])
 
 
 def _comparable(olds: Sequence[_Sizes], news: Sequence[_Sizes]) -> set[str]:
@@ -121,20 +128,20 @@ def stack_times(before: Records, now: Records) -> tuple[StackTime, ...]:
     """Return the stacks of the host whose time differs most; none where nothing sampled them."""
     old, new = (
         [
-            {row["frames"]: row["seconds"] * 1000 for row in one["stacks"]}
-            for one in side
-            if "stacks" in one
+            {row["frames"]: row["seconds"] * 1000 for row in record["stacks"]}
+            for record in side
+            if "stacks" in record
         ]
         for side in (before, now)
     )
     if not new:
         return ()
-    found = [
+    times = [
         StackTime(frames=frames, before_ms=_mean(old, frames), after_ms=_mean(new, frames) or 0.0)
         for frames in {frames for rows in (*old, *new) for frames in rows}
     ]
-    found.sort(key=lambda one: -abs(one.after_ms - (one.before_ms or 0.0)))
-    return tuple(found[:_STACKS])
+    times.sort(key=lambda stack: -abs(stack.after_ms - (stack.before_ms or 0.0)))
+    return tuple(times[:_STACKS])
 
 
 def _mean(several: Sequence[dict[str, float]], key: str) -> float | None:

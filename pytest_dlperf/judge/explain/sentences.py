@@ -42,8 +42,10 @@ def change_words(
             f"of {_ms(abs(difference_ms))} ms {way} a step, no part differs by more than equal "
             "profiles do"
         )
-    named.sort(key=lambda one: -abs(stated_ms(one)))
-    clauses = [f"{one.part} {_signed(one)}{_because(one, operators)}" for one in named[:_CLAUSES]]
+    named.sort(key=lambda part: -abs(stated_ms(part)))
+    clauses = [
+        f"{part.part} {_signed(part)}{_because(part, operators)}" for part in named[:_CLAUSES]
+    ]
     return f"of {_ms(abs(difference_ms))} ms {way} a step: {', '.join(clauses)}"
 
 
@@ -51,11 +53,15 @@ def contradiction_words(
     operators: Sequence[OperatorChange], difference_ms: float, spread_ms: float
 ) -> str:
     """Return that the profiles do not show the judged change, and what is certain all the same."""
-    added = [one for one in operators if one.named and (one.is_added or one.is_removed)]
+    added = [
+        operator
+        for operator in operators
+        if operator.named and (operator.is_added or operator.is_removed)
+    ]
     certain = "".join(
-        f"; {one.operator} was {'added' if one.is_added else 'removed'} "
-        f"({_ms(max(one.before_ms or 0, one.after_ms))} ms)"
-        for one in added[:_CLAUSES]
+        f"; {operator.operator} was {'added' if operator.is_added else 'removed'} "
+        f"({_ms(max(operator.before_ms or 0, operator.after_ms))} ms)"
+        for operator in added[:_CLAUSES]
     )
     return (
         f"the profile does not show it: its steps take {_ms(abs(difference_ms))} ms "
@@ -66,38 +72,39 @@ def contradiction_words(
 
 def waits_words(rank: int, waits: Sequence[RankWait]) -> str:
     """Return which ranks wait longer for the critical one; empty if none does."""
-    critical = next((one for one in waits if one.rank == rank), None)
-    named = [one for one in waits if one.named]
+    critical = next((wait for wait in waits if wait.rank == rank), None)
+    named = [wait for wait in waits if wait.named]
     if critical is None or not named:
         return ""
-    most = max(named, key=lambda one: one.after_ms - (one.before_ms or 0.0))
+    most = max(named, key=lambda wait: wait.after_ms - (wait.before_ms or 0.0))
     more_ms = (most.after_ms - critical.after_ms) - (
         (most.before_ms or 0.0) - (critical.before_ms or 0.0)
     )
-    others = f" (and {len(named) - 1} more)" if len(named) > 1 else ""
-    return f"; rank {most.rank}{others} waits {_ms(more_ms)} ms longer for rank {rank}"
+    further = f" (and {len(named) - 1} more)" if len(named) > 1 else ""
+    return f"; rank {most.rank}{further} waits {_ms(more_ms)} ms longer for rank {rank}"
 
 
-def memory_words(found: Explanation) -> str:
+def memory_words(explanation: Explanation) -> str:
     """Return where what is allocated at the peak grew; of now alone, where most of it is."""
-    before, now = found.before_peak_bytes, found.after_peak_bytes
+    before, now = explanation.before_peak_bytes, explanation.after_peak_bytes
     if now is None:
         return "where the memory is allocated was not recorded"
     if before is None:
-        largest = sorted(found.memory, key=lambda one: -one.after_bytes)[:_CLAUSES]
-        words = ", ".join(f"{one.place} {_mib(one.after_bytes)}" for one in largest)
+        largest = sorted(explanation.memory, key=lambda place: -place.after_bytes)[:_CLAUSES]
+        words = ", ".join(f"{place.place} {_mib(place.after_bytes)}" for place in largest)
         return (
             f"of the {_mib(now)} MiB at the peak of profiled steps now: {words}; no profile of "
             "before is there to compare with"
         )
-    grew = [one for one in found.memory if one.named and _more_bytes(one) > 0]
+    grew = [place for place in explanation.memory if place.named and _more_bytes(place) > 0]
     if now <= before or not grew:
         return (
             "the profile does not show where the memory grew: its steps allocate "
             f"{_mib(before)} to {_mib(now)} MiB at their peak"
         )
     clauses = [
-        f"{one.place} +{_mib(_more_bytes(one))}{_allocations(one)}" for one in grew[:_CLAUSES]
+        f"{place.place} +{_mib(_more_bytes(place))}{_allocations(place)}"
+        for place in grew[:_CLAUSES]
     ]
     return f"of {_mib(now - before)} MiB more at the peak of profiled steps: {', '.join(clauses)}"
 
@@ -141,15 +148,16 @@ def _signed(part: PartChange) -> str:
 
 def _because(part: PartChange, operators: Sequence[OperatorChange]) -> str:
     """Return the operator that explains most of a part's change, in brackets; empty for none."""
-    mine = [one for one in operators if one.part == part.part and one.named]
-    if not mine:
+    of_part = [operator for operator in operators if operator.part == part.part and operator.named]
+    if not of_part:
         return ""
-    one = max(mine, key=lambda change: abs(change.difference_ms or 0))
-    where = f" in {one.path}" if one.path else ""
+    operator = max(of_part, key=lambda change: abs(change.difference_ms or 0))
+    where = f" in {operator.path}" if operator.path else ""
     calls = ""
-    if one.before_calls != one.after_calls:
-        calls = f", {one.before_calls:g} to {one.after_calls:g} calls"
-    return f" ({one.operator}{where} {_ms(one.before_ms or 0)} to {_ms(one.after_ms)} ms{calls})"
+    if operator.before_calls != operator.after_calls:
+        calls = f", {operator.before_calls:g} to {operator.after_calls:g} calls"
+    times = f"{_ms(operator.before_ms or 0)} to {_ms(operator.after_ms)} ms"
+    return f" ({operator.operator}{where} {times}{calls})"
 
 
 def _ms(value: float) -> str:

@@ -180,39 +180,42 @@ def run_variance(
     variance is the largest that any more of them would leave, at their number.
     """
     df, total = squares_of_runs(values, prior)
-    more = _samples(growing, prior)
-    more_df = sum(len(sample) - 1 for sample in more)
+    samples = _samples(growing, prior)
+    more_df = sum(len(sample) - 1 for sample in samples)
     if not more_df:
         own = total / df if df else 0.0
         return moderated(prior.run_sd**2, prior.run_df, own, df), prior.run_df + df
-    own = sum(squares(sample) for sample in more) / more_df
-    known = prior.run_df + df
-    believed = (prior.run_df * prior.run_sd**2 + total) / known
-    count = min(len(sample) for sample in more)
-    return never_wider(believed, known, own, more_df, count, step=len(more)), known + more_df
+    own = sum(squares(sample) for sample in samples) / more_df
+    believed_df = prior.run_df + df
+    believed = (prior.run_df * prior.run_sd**2 + total) / believed_df
+    count = min(len(sample) for sample in samples)
+    variance = never_wider(believed, believed_df, own, more_df, count, step=len(samples))
+    return variance, believed_df + more_df
 
 
 def squares_of_runs(values: Sequence[SessionValue], prior: Prior) -> tuple[int, float]:
     """Return degrees of freedom and sum of squares of the runs about the mean of their session."""
     samples = _samples(values, prior)
-    return sum(len(one) - 1 for one in samples), sum(squares(one) for one in samples)
+    return sum(len(sample) - 1 for sample in samples), sum(squares(sample) for sample in samples)
 
 
 def never_wider(
-    believed: float, known: float, own: float, own_df: float, count: int, *, step: int = 1
+    believed: float, believed_df: float, own: float, own_df: float, count: int, *, step: int = 1
 ) -> float:
     """Return the moderated variance of ``count`` values, which more of the same never widen.
 
     Each further value adds ``step`` degrees of freedom to the own variance. Where that is larger
     than the believed one, its weight would grow, and at first widen the mean.
     """
-    widest, more = moderated(believed, known, own, own_df), 1
+    widest, added = moderated(believed, believed_df, own, own_df), 1
     while True:
         # It rises to one peak and falls from there on, so the first fall ends it.
-        wider = moderated(believed, known, own, own_df + more * step) * count / (count + more)
+        wider = (
+            moderated(believed, believed_df, own, own_df + added * step) * count / (count + added)
+        )
         if wider <= widest:
             return widest
-        widest, more = wider, more + 1
+        widest, added = wider, added + 1
 
 
 def undisturbed(samples: Sequence[Sequence[float]], believed_sd: float) -> list[list[float]]:
@@ -241,5 +244,5 @@ def undisturbed(samples: Sequence[Sequence[float]], believed_sd: float) -> list[
 
 
 def _samples(values: Sequence[SessionValue], prior: Prior) -> list[list[float]]:
-    samples = undisturbed([one for value in values for one in value.samples], prior.run_sd)
-    return [one for one in samples if len(one) > 1]
+    samples = undisturbed([sample for value in values for sample in value.samples], prior.run_sd)
+    return [sample for sample in samples if len(sample) > 1]

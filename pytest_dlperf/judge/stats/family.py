@@ -22,8 +22,8 @@ def family_size(baselines: Iterable[Baseline]) -> int:
 
     Cases that ``-k`` deselects count too, so that a selection does not change a verdict.
     """
-    measured = (one for one in baselines if one.source.kind == "measured")
-    return max(1, sum(bool(level_of(one.sessions)) for one in measured))
+    measured = (baseline for baseline in baselines if baseline.source.kind == "measured")
+    return max(1, sum(bool(level_of(baseline.sessions)) for baseline in measured))
 
 
 def alarm_alpha(rule: Rule, spent: Spending) -> float:

@@ -39,15 +39,15 @@ def node_effects(
     observations: Sequence[Observation], *, alpha: float, without_node: int = 0
 ) -> NodeEffects:
     """Return the effect of every node; ``without_node`` is copied to the result."""
-    found: list[NodeEffect] = []
+    effects: list[NodeEffect] = []
     suite_of = _suites(observations)
     for number, indexes in enumerate(_groups(observations)):
         members, numbers = [observations[i] for i in indexes], [suite_of[i] for i in indexes]
         cases: defaultdict[str, list[str]] = defaultdict(list)
         suites: defaultdict[str, set[int]] = defaultdict(set)
-        for one, suite in zip(members, numbers, strict=True):
-            cases[one.node].append(one.case)
-            suites[one.node].add(suite)
+        for observation, suite in zip(members, numbers, strict=True):
+            cases[observation.node].append(observation.case)
+            suites[observation.node].add(suite)
         described = {
             node: NodeEffect(
                 node=node,
@@ -58,11 +58,14 @@ def node_effects(
             )
             for node in sorted(cases)
         }
-        found += _estimated(members, numbers, described)
-    corrected = _holm([one.p for one in found if one.p is not None])
-    known = iter(corrected)
-    nodes = [one if one.p is None else replace(one, p_corrected=next(known)) for one in found]
-    nodes.sort(key=lambda one: (one.group, one.effect or 0.0, one.node))
+        effects += _estimated(members, numbers, described)
+    corrected = _holm([effect.p for effect in effects if effect.p is not None])
+    corrected_p = iter(corrected)
+    nodes = [
+        effect if effect.p is None else replace(effect, p_corrected=next(corrected_p))
+        for effect in effects
+    ]
+    nodes.sort(key=lambda effect: (effect.group, effect.effect or 0.0, effect.node))
     return NodeEffects(
         alpha=alpha, sessions=len(observations), without_node=without_node, nodes=tuple(nodes)
     )
@@ -79,9 +82,9 @@ def _groups(observations: Sequence[Observation]) -> list[list[int]]:
     """Return the indexes of observations of nodes that common cases connect, most nodes first."""
     nodes_of: defaultdict[str, set[str]] = defaultdict(set)
     cases_of: defaultdict[str, set[str]] = defaultdict(set)
-    for one in observations:
-        nodes_of[one.case].add(one.node)
-        cases_of[one.node].add(one.case)
+    for observation in observations:
+        nodes_of[observation.case].add(observation.node)
+        cases_of[observation.node].add(observation.case)
     group_of: dict[str, int] = {}
     for start in sorted(cases_of):
         if start in group_of:
@@ -91,14 +94,16 @@ def _groups(observations: Sequence[Observation]) -> list[list[int]]:
             node = reached.pop()
             if node not in group_of:
                 group_of[node] = number
-                reached += [other for case in cases_of[node] for other in nodes_of[case]]
-    found: defaultdict[int, list[int]] = defaultdict(list)
-    for i, one in enumerate(observations):
-        found[group_of[one.node]].append(i)
+                reached += [neighbour for case in cases_of[node] for neighbour in nodes_of[case]]
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for i, observation in enumerate(observations):
+        groups[group_of[observation.node]].append(i)
     sizes = {
-        number: len({observations[i].node for i in members}) for number, members in found.items()
+        number: len({observations[i].node for i in members}) for number, members in groups.items()
     }
-    return [found[number] for number in sorted(found, key=lambda number: (-sizes[number], number))]
+    return [
+        groups[number] for number in sorted(groups, key=lambda number: (-sizes[number], number))
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,21 +168,24 @@ def _estimated(
     """Return the nodes of one group with their effects, where nodes and noise are known."""
     from scipy.special import stdtr
 
-    nodes = [one.node for one in members]
+    nodes = [observation.node for observation in members]
     names = list(dict.fromkeys(nodes))
     if len(names) < 2:
         return list(described.values())
-    cases, values = [one.case for one in members], [one.log_throughput for one in members]
+    cases, values = (
+        [observation.case for observation in members],
+        [observation.log_throughput for observation in members],
+    )
     fit = _fit(values, cases, nodes)
     # Sessions may be thousands, and cases are fewer.
     variance, df = _variance(fit, _fit(values, suites, cases))
     if not df:
         return list(described.values())
     against_others = len(names) / (len(names) - 1)
-    found: list[NodeEffect] = []
+    effects: list[NodeEffect] = []
     for i, (name, effect) in enumerate(zip(names, fit.effects, strict=True)):
         error = math.sqrt(float(fit.inverse[i, i]) * variance)
-        found.append(
+        effects.append(
             replace(
                 described[name],
                 effect=effect,
@@ -186,7 +194,7 @@ def _estimated(
                 p=min(1.0, 2 * float(stdtr(df, -abs(effect) / error))),
             )
         )
-    return found
+    return effects
 
 
 def _holm(p_values: Sequence[float]) -> list[float]:

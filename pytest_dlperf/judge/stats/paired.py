@@ -56,13 +56,13 @@ def pairs_of(now: Sequence[float], before: Sequence[float]) -> PairedDifferences
     The mean difference and its variance; where a pair is far off, the trimmed mean with the
     winsorised variance (Yuen 1974).
     """
-    found = sorted(mine - theirs for mine, theirs in zip(now, before, strict=True))
-    count = len(found)
-    is_trimmed = count >= _FEWEST_TO_TRIM and _has_outlier(found)
+    differences = sorted(new - old for new, old in zip(now, before, strict=True))
+    count = len(differences)
+    is_trimmed = count >= _FEWEST_TO_TRIM and _has_outlier(differences)
     cut = int(_TRIMMED * count) if is_trimmed else 0
-    kept = found[cut : count - cut]
+    kept = differences[cut : count - cut]
     low, high = kept[0], kept[-1]
-    winsorised = [min(max(value, low), high) for value in found]
+    winsorised = [min(max(value, low), high) for value in differences]
     spread = statistics.variance(winsorised) * (count - 1) if count > 1 else 0.0
     return PairedDifferences(
         shift=statistics.fmean(kept),

@@ -42,21 +42,23 @@ def pairs_needed(
     better = margin(rule.min_effect, -sign)
 
     def decides(count: int) -> bool:
-        found = contrast_of(replace(likely, count=count), prior)
-        moderated = Spread(se=found.se, df=found.df)
+        contrast = contrast_of(replace(likely, count=count), prior)
+        moderated = Spread(se=contrast.se, df=contrast.df)
         certified = _power(
-            found.shift + margin(tolerance, sign), certify, (moderated, found.own_certificate)
+            contrast.shift + margin(tolerance, sign),
+            certify,
+            (moderated, contrast.own_certificate),
         )
-        both = (moderated, found.own_alarm)
-        slower = _power(-effect - found.shift, alarm, both)
-        faster = _power(found.shift - better, alarm, both)
+        spreads = (moderated, contrast.own_alarm)
+        slower = _power(-effect - contrast.shift, alarm, spreads)
+        faster = _power(contrast.shift - better, alarm, spreads)
         return max(certified, slower, faster) >= _POWER
 
     return _fewest(decides, pairs.count)
 
 
 def stored_runs_needed(
-    sides: Sides, found: Contrast, tolerance_log: float, rule: Rule, spent: Spending
+    sides: Sides, contrast: Contrast, tolerance_log: float, rule: Rule, spent: Spending
 ) -> int | None:
     """Return how many runs in all would decide it four times in five, against stored sessions.
 
@@ -73,10 +75,10 @@ def stored_runs_needed(
     def decides(count: int) -> bool:
         share = medians * median_cost(count) / count
         spreads = expected_alarm(share, sides.stored, sides.prior)
-        is_within = found.shift + tolerance_log > reach(spreads[0], certify)
+        is_within = contrast.shift + tolerance_log > reach(spreads[0], certify)
         # More runs of now do not show how far sessions differ: ``far`` stays
-        slower = max(reach(spread, alarm, found.far) for spread in spreads)
-        return is_within or -effect - found.shift > slower
+        slower = max(reach(spread, alarm, contrast.far) for spread in spreads)
+        return is_within or -effect - contrast.shift > slower
 
     return _fewest(decides, have)
 
@@ -89,17 +91,17 @@ def _power(distance: float, alpha: float, spreads: Sequence[Spread | None]) -> f
     """
     from scipy.special import ndtr
 
-    found = 1.0
+    power = 1.0
     for spread in spreads:
         if spread is None:
             continue
         if not 0 < spread.se < math.inf:
-            found = min(found, float(spread.se == 0 and distance > 0))
+            power = min(power, float(spread.se == 0 and distance > 0))
             continue
         t, df = quantile(alpha, spread.df), spread.df
         off = distance / spread.se - t * (1 - 1 / (4 * df))
-        found = min(found, float(ndtr(off / math.sqrt(1 + t**2 / (2 * df)))))
-    return found
+        power = min(power, float(ndtr(off / math.sqrt(1 + t**2 / (2 * df)))))
+    return power
 
 
 def _fewest(decides: Callable[[int], bool], have: int) -> int | None:

@@ -53,15 +53,15 @@ def expected_alarm(
 
 
 def expected_contrast(
-    share_now: float, stored: Sequence[SessionValue], prior: Prior, *, more: int = 0
+    share_now: float, stored: Sequence[SessionValue], prior: Prior, *, further: int = 0
 ) -> Contrast:
     """Return the contrast to expect of an unchanged session, from stored sessions alone.
 
     ``share_now`` is how much of the variance of one run is left in that session's value. With
-    ``more`` further sessions stored, that vary as is believed now.
+    ``further`` sessions stored, that vary as is believed now.
     """
-    found = _expected(share_now, stored, prior, more)
-    return replace(found, far=far_of(len(stored) + more, prior))
+    expected = _expected(share_now, stored, prior, further)
+    return replace(expected, far=far_of(len(stored) + further, prior))
 
 
 def _mean_value(values: Sequence[SessionValue]) -> float:
@@ -73,10 +73,10 @@ def _mean_share(values: Sequence[SessionValue]) -> float:
 
 
 def _expected(
-    share_now: float, stored: Sequence[SessionValue], prior: Prior, more: int = 0
+    share_now: float, stored: Sequence[SessionValue], prior: Prior, further: int = 0
 ) -> Contrast:
     runs, _ = run_variance(stored, prior)
-    return _contrast(0.0, (), stored, prior, share_now * runs, more=more)
+    return _contrast(0.0, (), stored, prior, share_now * runs, further=further)
 
 
 def _contrast(
@@ -86,16 +86,16 @@ def _contrast(
     prior: Prior,
     runs_now: float,
     *,
-    more: int = 0,
+    further: int = 0,
 ) -> Contrast:
     """Compare, where the runs of a session of now leave the variance ``runs_now`` in its value.
 
-    ``more``: so many sessions beside the stored ones are taken to vary as is believed.
+    ``further``: so many sessions beside the stored ones are taken to vary as is believed.
     """
     runs, _ = run_variance(stored, prior)
     runs_stored = _mean_share(stored) * runs
-    sessions = _sessions(now, stored, runs, prior, more)
-    new, old = max(1, len(now)), len(stored) + more
+    sessions = _sessions(now, stored, runs, prior, further)
+    new, old = max(1, len(now)), len(stored) + further
     predicted = sessions.variance * (1 / new + 1 / old)
     # Fewer or noisier runs than a stored session had make it wider, more of them tighter.
     variance = predicted + (runs_now - runs_stored) / new
@@ -128,21 +128,21 @@ def _sessions(
     stored: Sequence[SessionValue],
     runs: float,
     prior: Prior,
-    more: int,
+    further: int,
 ) -> _Sessions:
     """Return how values vary; ``runs`` is the variance between the runs of a session.
 
-    ``more`` values are not measured yet, and are taken to vary as is believed.
+    ``further`` values are not measured yet, and are taken to vary as is believed.
     """
     # Where runs are quieter than the prior says, sessions are taken to be quieter as well.
     session = prior.session_sd**2 * min(1.0, max(_QUIETEST, runs / prior.run_sd**2))
     df = len(stored) - 1 + max(0, len(now) - 1)
-    total = sum(squares([one.value for one in values]) for values in (stored, now))
+    total = sum(squares([value.value for value in values]) for values in (stored, now))
     own = total / df if df else 0.0
     believed = session + _mean_share(stored) * runs
     variance = moderated(believed, prior.session_df, own, df)
-    if more:
-        own, df = moderated(own, df, variance, more), df + more
+    if further:
+        own, df = moderated(own, df, variance, further), df + further
     return _Sessions(
         variance=variance,
         df=prior.session_df + df,
