@@ -243,7 +243,9 @@ def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str
         if result.throughput is None and not result.has_failed:
             problems = "; ".join(map(with_remedy, result.problems))
             raise UsageError(f"{result.path}: no throughput: {problems}")
-        groups[key_of(result, named.root, named=not named.listed)].append(result)
+        groups[key_of(result.path, result.setup, named.root, named=not named.listed)].append(
+            result
+        )
     found = {key: side_of_logs(group, text) for key, group in groups.items()}
     beyond_one, beyond_others = _implausible(groups)
     return {

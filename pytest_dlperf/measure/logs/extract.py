@@ -48,6 +48,14 @@ class LogResult:
         return any(problem.code in problems.FAILED for problem in self.problems)
 
     @property
+    def setup(self) -> str:
+        """Format, precision, batch size and devices: one training's logs have the same."""
+        return (
+            f"{self.format}-{self.precision or 'unknown precision'}-"
+            f"bs{self.batch_size_per_device or '?'}-{self.world_size or '?'} devices"
+        )
+
+    @property
     def spans(self) -> tuple[Span, ...]:
         """The raw data of the throughput, for a judgement."""
         return () if self.kept is None else spans.spans(self.kept, self.world_size or 1)

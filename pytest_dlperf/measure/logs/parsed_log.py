@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pytest_dlperf.measure.logs import facts, rules, trained
-from pytest_dlperf.measure.logs.clean import Sieve, lines_with, stamp
+from pytest_dlperf.measure.logs.clean import Sieve
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.facts import Facts
 from pytest_dlperf.measure.logs.records import Reader
@@ -80,17 +80,10 @@ def read(
     if fmt is None:
         return None
     heard = trained.with_words(fmt)
-    timeline, reader = Timeline(fmt, counted or Counted()), Reader(heard)
-    by_shape = fmt.by_shape and not rules.needs_stamps(options.rule)
+    timeline = Timeline(fmt, counted or Counted())
+    reader = Reader(heard, stamped=rules.needs_stamps(options.rule))
     for text in Sieve(heard.anchors).texts(blocks):
-        columns = reader.columns(text) if by_shape else None
-        if columns is not None:
-            timeline.add_columns(columns)
-            continue
-        for line in lines_with(text, heard.anchors):
-            record = heard.parse(line.text)
-            if record is not None:
-                timeline.add(record, line.rank, stamp(line.text))
+        timeline.add(reader.columns(text))
     log_facts.look_at_end(fmt.anchors)
     return ParsedLog(
         path=path,

@@ -10,14 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.id_words import CaseId
-
-if TYPE_CHECKING:
-    from pytest_dlperf.measure.logs.extract import LogResult
-
 
 _PLACE_FOLDER: Final = re.compile(r"(\d{1,4})n(\d{1,4})[gc]")
 _PLACE_NAME: Final = re.compile(
@@ -120,30 +116,27 @@ def _folders(path: PurePath, root: str) -> list[str]:
     return [word for folder in folders if (word := _bare(folder))]
 
 
-def key_of(result: LogResult, root: str, *, named: bool = True) -> str:
+def key_of(path: str, setup: str, root: str, *, named: bool = True) -> str:
     """Return the key by which a training of one side is matched with that of the other.
 
     A case's id where the name has it, the place in a folder laid out by layout, else what the
-    name says (not if ``named`` is false), with format, precision, batch size and devices. Logs of
-    one key are runs of one training.
+    name says (not if ``named`` is false), with ``setup``: what the log says of the training. Logs
+    of one key are runs of one training.
     """
-    pure = PurePath(result.path)
+    pure = PurePath(path)
     for part in (_NUMBER.sub("", _stem(pure)), *reversed(pure.parts[-4:-1])):
         try:
             CaseId.parse(part)
         except UsageError:
             continue
         return part
-    place = Place.of(result.path)
+    place = Place.of(path)
     if place is not None:
         where = _folders(pure.parent, root) if named else ()
         name = "/".join([*where, place.model])
         return f"{name}-{place.precision}-bs{place.batch_size_per_device}-{place.layout}"
-    name = name_of(result.path, root) if named else ""
-    return (
-        f"{f'{name}-' if name else ''}{result.format}-{result.precision or 'unknown precision'}-"
-        f"bs{result.batch_size_per_device or '?'}-{result.world_size or '?'} devices"
-    )
+    name = name_of(path, root) if named else ""
+    return f"{name}-{setup}" if name else setup
 
 
 def _stem(path: PurePath) -> str:

@@ -1,4 +1,4 @@
-"""Read the records of a block as columns, by the shapes of its lines."""
+"""Read the records of a block as columns: by the shapes of its lines, or by the parser."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import math
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
+from pytest_dlperf.measure.logs.clean import LINE_BYTES, lines_with, stamp, untagged
 from pytest_dlperf.measure.logs.declare import WHOLE_FIELDS, Format, LogRecord
 from pytest_dlperf.measure.logs.registry import BrokenFormatError
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 # The shape of a line is its text with every digit made 0. Lines of one shape have their numbers in
 # the same places, so the parser is asked about one of them, with other digits put in, which of its
-# numbers become which field; the other lines are then read by columns. What cannot be found out
-# this way, the parser reads line by line.
+# numbers become which field; the other lines are then read by columns. Lines of which this cannot
+# be found out the parser reads one by one.
 
 #: Every digit to 0.
 DIGITS_TO_0: Final = bytes.maketrans(b"123456789", b"0" * 9)
@@ -37,6 +38,10 @@ _NUMBER: Final = re.compile(rb"\d+(?:\.\d*)?")
 _DIGIT: Final = re.compile(rb"\d")
 #: Fields of a record that are numbers.
 FIELDS: Final = tuple(field.name for field in fields(LogRecord))
+#: Of a row, beside its record.
+_BESIDE: Final = ("rank", "at_s")
+NAMES: Final = (*FIELDS, *_BESIDE)
+_WHOLE: Final = WHOLE_FIELDS | {"rank"}
 #: Lines with other digits that the parser is asked about, for each shape.
 _PROBES: Final = 4
 #: A float holds whole numbers exactly up to this many digits.
@@ -168,69 +173,124 @@ def _value(rows: NDArray[np.uint8], line: bytes, number: _Number) -> Floats:
     return values
 
 
+class Row(NamedTuple):
+    """One record, with what its line says beside it."""
+
+    record: LogRecord
+    #: As a launcher's tag names it.
+    rank: int | None
+    #: The line's time stamp in seconds, of which only differences mean anything.
+    at_s: float | None
+
+
 class Columns:
     """Records by field, in the order of the log; NaN is a number that a line does not have."""
 
-    def __init__(self, columns: dict[str, Floats], length: int) -> None:
+    def __init__(
+        self, length: int, columns: dict[str, Floats] | None = None, rows: Sequence[Row] = ()
+    ) -> None:
+        """``rows`` are all records, where the parser made them: columns are gathered from them."""
         self.length = length
-        self._columns = columns
+        self._columns = columns or {}
+        self._rows = rows
 
     def __getitem__(self, name: str) -> Floats:
         """Return a field of all records."""
-        column = self._columns.get(name)
-        return np.full(self.length, np.nan) if column is None else column
+        if name in self._columns:
+            return self._columns[name]
+        field = attrgetter(name if name in _BESIDE else f"record.{name}")
+        numbers = [*map(field, self._rows)]
+        if numbers.count(None) == len(numbers):
+            return np.full(self.length, np.nan)
+        column: Floats = np.array(numbers, dtype=np.float64)  # None becomes NaN
+        self._columns[name] = column
+        return column
 
     def __contains__(self, name: str) -> bool:
-        """Return whether any record may have the field."""
-        return name in self._columns
+        """Return whether any record has the field."""
+        return not bool(np.isnan(self[name]).all())
 
     def part(self, begin: int, end: int) -> Columns:
         """Return the records from ``begin`` to before ``end``."""
         columns = {name: column[begin:end] for name, column in self._columns.items()}
-        return Columns(columns, end - begin)
+        return Columns(end - begin, columns, self._rows[begin:end])
 
-    def record(self, index: int) -> LogRecord:
+    def row(self, index: int) -> Row:
         """Return one record."""
-        values: dict[str, float | int | None] = {}
+        if self._rows:
+            return self._rows[index]
+        values: dict[str, Any] = {}
         for name, column in self._columns.items():
             value = float(column[index])
-            if np.isnan(value):
-                continue
-            values[name] = int(value) if name in WHOLE_FIELDS else value
-        return LogRecord(**values)  # type: ignore[arg-type]
+            if not math.isnan(value):
+                values[name] = int(value) if name in _WHOLE else value
+        rank, at_s = values.pop("rank", None), values.pop("at_s", None)
+        return Row(LogRecord(**values), rank, at_s)
 
 
 class Reader:
-    """Reads the records of one log, and keeps the shapes that it has found."""
+    """Reads the records of one log, and keeps the shapes of lines that it has met."""
 
-    def __init__(self, fmt: Format) -> None:
-        self._form = fmt
+    def __init__(self, fmt: Format, *, stamped: bool = False) -> None:
+        """Time stamps are read if ``stamped``: then the parser reads each line."""
+        self._format = fmt
+        self._stamped = stamped
         self._shapes: dict[bytes, Shape | None] = {}
 
-    def columns(self, text: bytes) -> Columns | None:
-        """Return the records of plain text, whole lines; None where it is read line by line."""
-        shapes = text.translate(DIGITS_TO_0)
-        groups = _by_run(shapes) if _repeats(shapes) else _by_line(shapes)
-        if len(groups) > MOST_SHAPES or len(self._shapes) > 4 * MOST_SHAPES:
-            return None
+    def columns(self, text: bytes) -> Columns:
+        """Return the records of plain text, whole lines."""
+        by_shape: list[tuple[Shape, int, Places, Places]] = []
+        by_parser: list[tuple[int, Places, Places]] = []
+        for words, (indices, starts) in self._groups(text).items():
+            shape = self._shape(words, text, starts[0])
+            if shape is None:
+                by_parser.append((len(words), indices, starts))
+            elif shape.is_record:
+                by_shape.append((shape, len(words), indices, starts))
+        if sum(len(group[-1]) for group in by_parser) >= sum(len(group[-1]) for group in by_shape):
+            # To join what the parser reads with few columns costs as much as they save.
+            rows = list(self._rows(text))
+            return Columns(len(rows), rows=rows)
         data = np.frombuffer(text, dtype=np.uint8)
-        parts: list[tuple[Places, dict[str, Floats]]] = []
-        for shape, (lines, starts) in groups.items():
-            size = len(shape)
-            if size > LINE_BYTES:
-                return None
-            known = self._shape(shape, text[starts[0] : starts[0] + size])
-            if known is None:
-                return None
-            if known.is_record:
-                rows = sliding_window_view(data, size)[starts]
-                parts.append((lines, read(rows, known)))
+        parts = []
+        for shape, size, indices, starts in by_shape:
+            columns = read(sliding_window_view(data, size)[starts], shape)
+            parts.append((indices, Columns(len(indices), columns)))
+        for size, indices, starts in by_parser:
+            lines = zip(indices.tolist(), starts.tolist(), strict=True)
+            read_rows = [
+                (index, row)
+                for index, start in lines
+                for row in self._rows(text[start : start + size])
+            ]
+            if read_rows:
+                places = np.array([index for index, _ in read_rows])
+                parts.append((places, Columns(len(places), rows=[row for _, row in read_rows])))
         return _joined(parts)
 
-    def _shape(self, shape: bytes, line: bytes) -> Shape | None:
+    def _groups(self, text: bytes) -> dict[bytes, tuple[Places, Places]]:
+        """Return the lines of each shape; none if shapes are not looked for, or are too many."""
+        if not self._format.by_shape or self._stamped or len(self._shapes) > 4 * MOST_SHAPES:
+            return {}
+        shapes = text.translate(DIGITS_TO_0)
+        groups = _by_run(shapes) if _repeats(shapes) else _by_line(shapes)
+        return groups if len(groups) <= MOST_SHAPES else {}
+
+    def _rows(self, text: bytes) -> Iterator[Row]:
+        """Yield what the parser reads of the lines."""
+        for line, rank in lines_with(text, self._format.anchors):
+            record = self._format.parse(line)
+            if record is not None:
+                yield Row(record, rank, stamp(line) if self._stamped else None)
+
+    def _shape(self, shape: bytes, text: bytes, start: int) -> Shape | None:
+        """Return how lines of a shape are read, by the line of ``text`` that begins there."""
+        if len(shape) > LINE_BYTES:
+            return None
         if shape not in self._shapes:
-            if any(anchor in line for anchor in self._form.anchors):
-                self._shapes[shape] = shape_of(line, self._form)
+            line = text[start : start + len(shape)]
+            if any(anchor in line for anchor in self._format.anchors):
+                self._shapes[shape] = shape_of(line, self._format)
             else:
                 self._shapes[shape] = Shape(is_record=False, numbers={}, constants={})
         return self._shapes[shape]
@@ -281,16 +341,11 @@ def _by_line(shapes: bytes) -> dict[bytes, tuple[Places, Places]]:
     return {shape: (np.array(found), starts[found]) for shape, found in groups.items()}
 
 
-def _joined(parts: Sequence[tuple[Places, dict[str, Floats]]]) -> Columns:
-    if not parts:
-        return Columns({}, 0)
-    order = np.argsort(np.concatenate([indices for indices, _ in parts]), kind="stable")
-    names = [name for name in FIELDS if any(name in columns for _, columns in parts)]
-    joined = {}
-    for name in names:
-        pieces = [
-            columns[name] if name in columns else np.full(len(indices), np.nan)
-            for indices, columns in parts
-        ]
-        joined[name] = np.concatenate(pieces)[order]
-    return Columns(joined, len(order))
+def _joined(parts: Sequence[tuple[Places, Columns]]) -> Columns:
+    """Return the records of all parts in the order of their lines, whose numbers come first."""
+    order = np.argsort(np.concatenate([places for places, _ in parts]), kind="stable")
+    names = [name for name in NAMES if any(name in columns for _, columns in parts)]
+    joined = {
+        name: np.concatenate([columns[name] for _, columns in parts])[order] for name in names
+    }
+    return Columns(len(order), joined)

@@ -92,7 +92,6 @@ def _windows(columns: Columns) -> dict[str, Floats]:
     rate, seconds = columns["rate"], columns["seconds"]
     wait = columns["data_wait_seconds"]
     rate = np.where((rate > LEAST) & (rate < MOST), rate, np.nan)
-    count = len(rate)
     return {
         "rate": rate,
         "printed_rate": rate,
@@ -100,8 +99,8 @@ def _windows(columns: Columns) -> dict[str, Floats]:
         "wait_each": np.where((wait >= 0) & (wait < MOST), wait, np.nan),
         "work_each": columns["work"],
         "label_start": columns["start"],
-        "at_s": np.full(count, np.nan),
-        "prints": np.ones(count),
+        "at_s": columns["at_s"],
+        "prints": np.ones(len(rate)),
     }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pytest_dlperf.measure.logs.bars import Bars
 from pytest_dlperf.measure.logs.declare import Format, LogRecord, measured, waited
-from pytest_dlperf.measure.logs.records import Columns
+from pytest_dlperf.measure.logs.records import Columns, Row
 from pytest_dlperf.measure.logs.running import Progress, RunningMean, UsualWork, rest_of_epoch
 from pytest_dlperf.measure.logs.steady import count_at_once
 from pytest_dlperf.measure.logs.trained import Untrained
@@ -30,6 +30,15 @@ _CLEARLY: Final = 1.1
 _LATEST: Final = 3
 #: The first windows too, since they show where the log begins.
 _EARLIEST: Final = 8
+#: Fields of records that are counted one by one: words between prints, and tagged ranks.
+_ONE_BY_ONE: Final = (
+    "rank",
+    "whole_run",
+    "aside",
+    "skip_word",
+    "skipped_in_all",
+    "other_loss_lost",
+)
 #: A bar shows whole seconds: shorter windows are joined.
 _BAR_SECONDS: Final = 5 - 1e-6
 
@@ -189,8 +198,44 @@ class Timeline:
             return False
         return at.step + 1 - self._format.first_step + at.interval <= self.epoch_steps
 
-    def add(self, record: LogRecord, rank: int | None, at_s: float | None) -> None:
-        """Take in a record, in the order of the log."""
+    def add(self, columns: Columns) -> None:
+        """Take in the records of a block, in the order of the log."""
+        begin, end = 0, columns.length - _LATEST
+        # An evaluation's time is in the record after it.
+        while begin < columns.length and (len(self.windows) < _EARLIEST or self.bars.aside):
+            self._add(columns.row(begin))
+            begin += 1
+        if begin < end and self._add_at_once(columns.part(begin, end)):
+            begin = end
+        for index in range(begin, columns.length):
+            self._add(columns.row(index))
+
+    def _add_at_once(self, columns: Columns) -> bool:
+        fmt = self._format
+        if fmt.two_lines or fmt.counter == "stalls" or fmt.averaging == "whole":
+            return False
+        if self.ranks.lines or fmt.bar or fmt.resolution or self.untrained.has_words:
+            return False
+        if any(name in columns for name in _ONE_BY_ONE):
+            return False
+        counted = count_at_once(columns, self._progress, fmt, self._work.usual)
+        if counted is None:
+            return False
+        self.untrained.take_columns(columns, counted.first, counted.last)
+        self.prints += columns.length
+        self.steps += columns.length
+        ends = (columns[name][-1] for name in ("total", "epochs", "epoch_steps"))
+        of_all = [None if np.isnan(end) else int(end) for end in ends]
+        self.total, self.epochs, self.epoch_steps = of_all
+        losses = columns["loss"]
+        known = losses[~np.isnan(losses)]
+        if len(known):
+            self.loss_last = float(known[-1])
+        self.windows.extend(counted.windows)
+        return True
+
+    def _add(self, row: Row) -> None:
+        record, rank, at_s = row
         if self._is_of_words(record, rank):
             return
         if record.whole_run is not None:
@@ -225,42 +270,6 @@ class Timeline:
         self.ranks.remember(record.epoch, step, window)
         if window is not None:
             self.windows.append(window)
-
-    def add_columns(self, columns: Columns) -> None:
-        """Take in the records of a block, none of which has a rank or a time stamp."""
-        begin, end = 0, columns.length - _LATEST
-        # An evaluation's time is in the record after it.
-        while begin < columns.length and (len(self.windows) < _EARLIEST or self.bars.aside):
-            self.add(columns.record(begin), None, None)
-            begin += 1
-        if begin < end and self._add_at_once(columns.part(begin, end)):
-            begin = end
-        for index in range(begin, columns.length):
-            self.add(columns.record(index), None, None)
-
-    def _add_at_once(self, columns: Columns) -> bool:
-        fmt = self._format
-        if fmt.two_lines or fmt.counter == "stalls" or fmt.averaging == "whole":
-            return False
-        if self.ranks.lines or "whole_run" in columns or fmt.bar or fmt.resolution:
-            return False
-        if self.untrained.has_words:
-            return False
-        counted = count_at_once(columns, self._progress, fmt, self._work.usual)
-        if counted is None:
-            return False
-        self.untrained.take_columns(columns, counted.first, counted.last)
-        self.prints += columns.length
-        self.steps += columns.length
-        ends = (columns[name][-1] for name in ("total", "epochs", "epoch_steps"))
-        of_all = [None if np.isnan(end) else int(end) for end in ends]
-        self.total, self.epochs, self.epoch_steps = of_all
-        losses = columns["loss"]
-        known = losses[~np.isnan(losses)]
-        if len(known):
-            self.loss_last = float(known[-1])
-        self.windows.extend(counted.windows)
-        return True
 
     def _is_of_words(self, record: LogRecord, rank: int | None) -> bool:
         """Take in words of iterations that trained nothing; return whether they are all it has."""

@@ -166,10 +166,39 @@ def test_numbers_are_those_of_float():
     lines = [plain(paddlevideo(i, generator.uniform(0.01, 900)).encode()) for i in range(500)]
     fmt = named("paddlevideo")
     columns = Reader(fmt).columns(b"\n".join(lines) + b"\n")
-    assert columns is not None
     assert columns.length == 500
     for index, line in enumerate(lines):
-        assert columns.record(index) == fmt.parse(line)
+        assert columns.row(index) == (fmt.parse(line), None, None)
+
+
+def test_lines_without_a_shape_are_between_those_that_have_one():
+    fmt, lines = named("paddlevideo"), []
+    for i in range(60):
+        line = paddlevideo(i, 0.5)
+        # Its exponent has digits too: which of them is the loss no shape says.
+        lines.append(plain((line if i % 7 else line.replace("loss: ", "loss: 1.5e-0")).encode()))
+    assert {shape_of(line, fmt) is None for line in lines} == {True, False}
+    columns = Reader(fmt).columns(b"\n".join(lines) + b"\n")
+    assert [columns.row(i).record for i in range(60)] == [fmt.parse(line) for line in lines]
+    assert columns["loss"].tolist() == [columns.row(i).record.loss for i in range(60)]
+
+
+def test_words_of_a_skipped_update_on_the_line_of_a_record_are_heard(tmp_path: Path):
+    skips = " overflow detected, skipping step"
+    lines = [f"{paddlevideo(i, 0.5)}{skips if i % 5 == 0 else ''}" for i in range(400)]
+    path = tmp_path / "x_gpu1_bs16.log"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    for result in both_ways(path, "paddlevideo"):
+        assert result.throughput is None
+        assert "not-trained" in {problem.code for problem in result.problems}
+
+
+def test_records_have_the_rank_of_their_line():
+    fmt = named("paddlevideo")
+    lines = [f"[1,{i % 2}]<stdout>:{paddlevideo(i // 2, 0.5)}".encode() for i in range(8)]
+    columns = Reader(fmt).columns(plain(b"\n".join(lines) + b"\n"))
+    assert columns["rank"].tolist() == [0, 1] * 4
+    assert columns["step"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_what_depends_on_the_digits_is_read_line_by_line():
@@ -185,7 +214,9 @@ def test_a_file_of_many_shapes_is_read_line_by_line():
     fmt = named("paddlevideo")
     reader = Reader(fmt)
     lines = [f"{'word ' * (i + 1)}{paddlevideo(i, 0.5)}".encode() for i in range(600)]
-    assert reader.columns(plain(b"\n".join(lines))) is None
+    columns = reader.columns(plain(b"\n".join(lines)) + b"\n")
+    assert [columns.row(i).record.step for i in range(columns.length)] == list(range(600))
+    assert not reader._shapes
 
 
 def test_a_block_that_ends_with_an_evaluation_is_as_any_other():
