@@ -131,7 +131,7 @@ def examine_hosts(text: str, *, ssh: str | None, python: str) -> OnHosts:
         for host in hosts:
             try:
                 with keep(
-                    [transport.to(host.name)],
+                    [transport.reach(host.name)],
                     "doctor",
                     package_folder=package,
                 ):

@@ -125,30 +125,30 @@ def skews(seconds: Mapping[int, float]) -> dict[int, float]:
 
 def stored_scaling(runs: Sequence[RunSummary], device: DeviceKind) -> StoredScaling | None:
     """Return the scaling of ``runs`` as it is stored, to six digits; None if it is unknown."""
-    known = [run.scaling for run in runs if run.scaling is not None]
-    if not known:
+    samples = [run.scaling for run in runs if run.scaling is not None]
+    if not samples:
         return None
-    method = known[0].method
+    method = samples[0].method
     shares = [
-        one.collectives_share
-        for one in known
-        if one.method == method and one.collectives_share is not None
+        sample.collectives_share
+        for sample in samples
+        if sample.method == method and sample.collectives_share is not None
     ]
     basis, seconds = own_seconds(runs, device)
     return StoredScaling(
         method=method,
-        collective=known[0].collective,
+        collective=samples[0].collective,
         collectives_shares=rounded(shares),
         skew_of=basis,
-        skews=rounded(math.expm1(max(skews(found).values())) for found in seconds),
-        all_reduce_gb_per_s=_medians([one.all_reduce_gb_per_s for one in known]),
+        skews=rounded(math.expm1(max(skews(run_seconds).values())) for run_seconds in seconds),
+        all_reduce_gb_per_s=_medians([sample.all_reduce_gb_per_s for sample in samples]),
     )
 
 
 def _medians(rates: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    sizes = sorted({size for one in rates for size in one}, key=int)
+    sizes = sorted({size for run in rates for size in run}, key=int)
     return {
-        size: rounded([statistics.median(one[size] for one in rates if size in one)])[0]
+        size: rounded([statistics.median(run[size] for run in rates if size in run)])[0]
         for size in sizes
     }
 

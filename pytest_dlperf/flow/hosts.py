@@ -247,7 +247,7 @@ class Hosts:
         )
         if not self.place.foreign:
             return environment
-        probed = self.probes.known(case.framework)
+        probed = self.probes.kept_answer(case.framework)
         return with_target(environment, probed, prefix=self.place.prefix_text)
 
     def _hardware(self, case: Case, facts: RunFacts) -> str:

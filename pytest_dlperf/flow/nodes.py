@@ -124,7 +124,7 @@ class Nodes:
 
             stack.enter_context(
                 keep(
-                    [self.transport.to(name) for name in others],
+                    [self.transport.reach(name) for name in others],
                     case.id,
                     package_folder=self.package_folder,
                     runs=[session / one.id for one in (case, parent) if one is not None],
@@ -166,7 +166,7 @@ def ask_nodes(
 ) -> dict[str, Asked]:
     """Ask every host at once; raise ``CaseError`` for one that gives no answer."""
     answers = ask(
-        [transport.to(host.name) for host in hosts],
+        [transport.reach(host.name) for host in hosts],
         [
             transport.python, "-m", "pytest_dlperf.flow.target_report",
             *(f"--file={name}" for name in files), *(f"--program={name}" for name in programs),

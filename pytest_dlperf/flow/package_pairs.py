@@ -22,7 +22,7 @@ from pytest_dlperf.flow.environment_change import EnvironmentChange, environment
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.judge.two_stages import decided_by_packages, decided_by_pairs
 from pytest_dlperf.judge.verdict import with_finding
-from pytest_dlperf.launch.arms.environment import Package, Side, of_interpreter, packages_in
+from pytest_dlperf.launch.arms.environment import Package, Side, interpreter_side, packages_in
 from pytest_dlperf.launch.arms.git import top_of
 from pytest_dlperf.launch.arms.package_search import Group, groups_of, search
 
@@ -45,7 +45,7 @@ def change_since(
         top = top_of(bench.hosts.rootdir)
         own = frozenset(
             name
-            for name, package in of_interpreter(bench.hosts.place.python).packages.items()
+            for name, package in interpreter_side(bench.hosts.place.python).packages.items()
             if package.folder and Path(package.folder).resolve().is_relative_to(top)
         )
     return environment_change(case, session, environment, packages, own=own)
@@ -145,7 +145,7 @@ class ByPackages:
 
     @cached_property
     def _here(self) -> Side:
-        return of_interpreter(self.bench.hosts.place.python)
+        return interpreter_side(self.bench.hosts.place.python)
 
     @cached_property
     def _exchanged(self) -> tuple[PackageChange, ...]:

@@ -72,10 +72,10 @@ def check_launcher_in_command(case: Case) -> None:
     Another number of ranks; the command once a rank, each of which starts all; or ranks that meet
     on a port of this host on which something listens.
     """
-    found = _launcher_in(case.command_line)
-    if found is None:
+    launcher = _launcher_in(case.command_line)
+    if launcher is None:
         return
-    first, words = found
+    first, words = launcher
     name, argv = " ".join(first), case.command_line[len(first) :]
     if case.launcher != "none" and case.ranks > 1:
         raise CaseError(
@@ -88,12 +88,12 @@ def check_launcher_in_command(case: Case) -> None:
         (case.layout.nodes, words.nodes, "nodes"),
         (case.ranks_per_node, words.ranks_of_node, "ranks a node"),
     ):
-        said = _value(argv, options)
-        if said is None and options == words.ranks_of_node and words.ranks_variable:
-            said = os.environ.get(words.ranks_variable, "1")
-        if said is not None and said.isdecimal() and int(said) != count:
+        number = _value(argv, options)
+        if number is None and options == words.ranks_of_node and words.ranks_variable:
+            number = os.environ.get(words.ranks_variable, "1")
+        if number is not None and number.isdecimal() and int(number) != count:
             raise CaseError(
-                f"the command starts {said} {what} ({options[0]}), and {case.layout} "
+                f"the command starts {number} {what} ({options[0]}), and {case.layout} "
                 f"has {count}; {{world_size}}, {{devices_per_node}} and {{nodes}} in a word of "
                 "the command are the layout's numbers",
                 subject=case.id,

@@ -229,15 +229,15 @@ def _program_env(
         on_gpu=case.layout.device == "gpu",
         batch_size_per_device=case.batch_size_per_device,
     )
-    found = {MARK_VARIABLE: mark.to_json()}
+    env = {MARK_VARIABLE: mark.to_json()}
     if case.framework == "jax" and case.layout.device == "cpu":
-        found["JAX_NUM_CPU_DEVICES"] = str(case.devices_of_process)
+        env["JAX_NUM_CPU_DEVICES"] = str(case.devices_of_process)
     if case.layout.device == "gpu":
         # A program that takes every GPU it sees must see those of its layout only.
         outer = os.environ.get("CUDA_VISIBLE_DEVICES")
         visible = outer.split(",") if outer else [str(i) for i in range(1024)]
-        found["CUDA_VISIBLE_DEVICES"] = ",".join(visible[: case.layout.devices_per_node])
-    return found
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(visible[: case.layout.devices_per_node])
+    return env
 
 
 def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:

@@ -57,7 +57,7 @@ class Probes:
             raise CaseError(answer["error"])
         return answer
 
-    def known(self, framework: str) -> ProbeAnswer:
+    def kept_answer(self, framework: str) -> ProbeAnswer:
         """Return the answer of a probe of this session; empty if there is none."""
         answer = self._read(framework)
         return ProbeAnswer() if answer is None or "error" in answer else answer

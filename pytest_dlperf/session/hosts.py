@@ -64,7 +64,7 @@ def devices_of(nodes: Nodes | None) -> Devices:
     try:
         copy_package(nodes.package_folder)
         with keep(
-            [nodes.transport.to(first[0].name)],
+            [nodes.transport.reach(first[0].name)],
             "collection",
             package_folder=nodes.package_folder,
         ):

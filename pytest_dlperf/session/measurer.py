@@ -123,7 +123,7 @@ class Measurer:
                     if refused
                     else run_case(case, bench, workload_folder=str(item.path.parent))
                 )
-        return resources.checkout.on(replace(outcome, node_id=item.nodeid))
+        return resources.checkout.written_into(replace(outcome, node_id=item.nodeid))
 
     def _judged(self, outcome: Outcome) -> Outcome:
         """Return a measured ``outcome`` as the session stores it, or fails its test."""

@@ -60,7 +60,7 @@ def outcome_without_verdict(
         outcome, judgement=judgement, node_id=planned.node_id, interrupted=interrupted
     )
     outcome = replace(outcome, failed=settings.fails(outcome))
-    return resources.written(resources.checkout.on(outcome))
+    return resources.written(resources.checkout.written_into(outcome))
 
 
 def _unfinished(planned: Planned, resources: Resources, why: str) -> Outcome | None:
@@ -83,7 +83,7 @@ def outcome_so_far(planned: Planned, resources: Resources) -> Outcome:
         "pytest was gone while the case was measured: it was killed, or something ended it at "
         "once, as pytest-timeout's method thread does"
     )
-    return resources.checkout.on(
+    return resources.checkout.written_into(
         Outcome(
             case=planned.case,
             judgement=said(Verdict.ERROR, reason),

@@ -20,11 +20,9 @@ NOT_YET: Final = (
     "benchmarks/nights.py",
     "benchmarks/verdict_rules",
     "pytest_dlperf/core/metric",
-    "pytest_dlperf/core/run.py",
     "pytest_dlperf/core/verdict.py",
     "pytest_dlperf/flow",
     "pytest_dlperf/judge",
-    "pytest_dlperf/launch",
     "pytest_dlperf/measure",
 )
 #: Names that stand for a noun.

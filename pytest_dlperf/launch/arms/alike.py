@@ -25,26 +25,26 @@ from pytest_dlperf.core.errors import CaseError
 _NAME: Final = "working-tree"
 
 
-def with_path_as_long(arm: ReadyArm, other: ReadyArm) -> ReadyArm:
-    """Return ``arm`` with paths of the repository as long as those in the tree of ``other``.
+def with_path_as_long(arm: ReadyArm, longer: ReadyArm) -> ReadyArm:
+    """Return ``arm`` with paths of the repository as long as those in the tree of ``longer``.
 
-    They lead to the same files, by a link beside that tree. Unchanged where ``other`` has no tree,
-    or ``arm`` has one. Raises ``CaseError`` if the link cannot be made.
+    They lead to the same files, by a link beside that tree. Unchanged where ``longer`` has no
+    tree, or ``arm`` has one. Raises ``CaseError`` if the link cannot be made.
     """
-    if arm.tree is not None or other.tree is None:
+    if arm.tree is not None or longer.tree is None:
         return arm
-    tree = Path(other.tree.arm)
+    tree = Path(longer.tree.arm)
     # Repositories that share the folder of trees have one each
-    digest = hashlib.sha256(other.tree.head.encode()).hexdigest()
+    digest = hashlib.sha256(longer.tree.head.encode()).hexdigest()
     link = tree.with_name(f"{_NAME}-{digest}"[: len(tree.name)])
     try:
-        if not link.is_symlink() or os.readlink(link) != other.tree.head:
+        if not link.is_symlink() or os.readlink(link) != longer.tree.head:
             partial = link.with_name(uuid.uuid4().hex)
-            partial.symlink_to(other.tree.head, target_is_directory=True)
+            partial.symlink_to(longer.tree.head, target_is_directory=True)
             partial.replace(link)
     except OSError as error:
         raise CaseError(f"cannot make {link}: {error.strerror}") from error
-    return replace(arm, tree=Tree(head=other.tree.head, arm=str(link)))
+    return replace(arm, tree=Tree(head=longer.tree.head, arm=str(link)))
 
 
 def compile_alike(trees: Sequence[Path], modules: Iterable[str]) -> None:
@@ -56,7 +56,7 @@ def compile_alike(trees: Sequence[Path], modules: Iterable[str]) -> None:
     """
     for module in modules:
         files = [tree / module for tree in trees if (tree / module).is_file()]
-        if not any(Path(importlib.util.cache_from_source(str(one))).exists() for one in files):
+        if not any(Path(importlib.util.cache_from_source(str(path))).exists() for path in files):
             continue
         for file in files:
             try:

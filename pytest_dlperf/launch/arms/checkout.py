@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.launch.arms.git import git, said
+from pytest_dlperf.launch.arms.git import error_line, git
 
 
 class Checkout(NamedTuple):
@@ -26,7 +26,7 @@ class Checkout(NamedTuple):
     #: Why git does not say the commit or what is modified, in its own words; empty if it does.
     problem: str = ""
 
-    def on(self, outcome: Outcome) -> Outcome:
+    def written_into(self, outcome: Outcome) -> Outcome:
         """Return ``outcome`` as measured with this."""
         return replace(
             outcome, commit=self.commit, dirty=self.dirty, checkout_problem=self.problem
@@ -49,15 +49,15 @@ def checkout_of(folder: Path, *, outside: Path) -> Checkout:
         if head.returncode != 0:
             # Without a word before the first commit, but also where a branch's file is damaged
             failed = head if head.stderr.strip() else ask("for-each-ref", "--count=1")
-            return Checkout(problem=said(failed) if failed.stderr.strip() else "")
+            return Checkout(problem=error_line(failed) if failed.stderr.strip() else "")
         commit = head.stdout.strip()
         top = ask("rev-parse", "--show-toplevel")
         changed = ask("status", "--porcelain", "--untracked-files=no", "-z")
     except CaseError as error:
         return Checkout(commit, problem=str(error))
-    for one in (top, changed):
-        if one.returncode != 0:
-            return Checkout(commit, problem=said(one))
+    for answer in (top, changed):
+        if answer.returncode != 0:
+            return Checkout(commit, problem=error_line(answer))
     paths = [entry[3:] for entry in changed.stdout.split("\0") if entry[2:3] == " " and entry[3:]]
     root, baselines = Path(top.stdout.removesuffix("\n")), outside.resolve()
     dirty = any(not (root / path).resolve().is_relative_to(baselines) for path in paths)

@@ -71,17 +71,17 @@ def side_of(text: str, *, what: str) -> Side:
     if path.suffix == ".txt":
         if not path.is_file():
             raise UsageError(f"{what}={text}: there is no such file")
-        return _with_file(of_interpreter(sys.executable), path)
+        return _with_file(interpreter_side(sys.executable), path)
     python = shutil.which(str(path))
     if python is None:
         raise UsageError(
             f"{what}={text}: give an interpreter (.venv/bin/python), or a file of requirements "
             "that ends in .txt"
         )
-    return of_interpreter(str(Path(python).absolute()))
+    return interpreter_side(str(Path(python).absolute()))
 
 
-def of_interpreter(python: str) -> Side:
+def interpreter_side(python: str) -> Side:
     """Return what ``python`` has installed; raise ``CaseError`` if it does not say it."""
     document = json.loads(_output([python, "-I", "-c", _LIST], f"{python} cannot list packages"))
     packages: dict[str, Package] = {}
@@ -110,20 +110,20 @@ def of_interpreter(python: str) -> Side:
 def _with_file(base: Side, path: Path) -> Side:
     command = [base.python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     command += ["--dry-run", "--report", "-", "-r", str(path)]
-    found = {}
-    for one in json.loads(_output(command, f"{path} cannot be resolved"))["install"]:
-        name, version = one["metadata"]["name"], one["metadata"]["version"]
-        url = one["download_info"] if one["is_direct"] else None
-        found[normal(name)] = Package(
+    resolved = {}
+    for package in json.loads(_output(command, f"{path} cannot be resolved"))["install"]:
+        name, version = package["metadata"]["name"], package["metadata"]["version"]
+        url = package["download_info"] if package["is_direct"] else None
+        resolved[normal(name)] = Package(
             name=name,
             version=version + _commit(url),
             requirement=_requirement(name, version, url),
-            requires=tuple(one["metadata"].get("requires_dist", ())),
+            requires=tuple(package["metadata"].get("requires_dist", ())),
         )
     return Side(
         python=base.python,
-        packages={**base.packages, **found},
-        over=frozenset(found),
+        packages={**base.packages, **resolved},
+        over=frozenset(resolved),
         sites=base.sites,
         version=base.version,
     )
@@ -131,15 +131,15 @@ def _with_file(base: Side, path: Path) -> Side:
 
 def packages_in(overlay: Path) -> dict[str, Package]:
     """Return the packages that were installed into the folder ``overlay``."""
-    found = importlib.metadata.distributions(path=[str(overlay)])
+    distributions = importlib.metadata.distributions(path=[str(overlay)])
     return {
-        normal(one.name): Package(
-            name=one.name,
-            version=one.version,
-            requirement=f"{one.name}=={one.version}",
-            requires=tuple(one.requires or ()),
+        normal(distribution.name): Package(
+            name=distribution.name,
+            version=distribution.version,
+            requirement=f"{distribution.name}=={distribution.version}",
+            requires=tuple(distribution.requires or ()),
         )
-        for one in found
+        for distribution in distributions
     }
 
 

@@ -121,7 +121,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
             pipe.close()
 
 
-def said(done: subprocess.CompletedProcess[str]) -> str:
+def error_line(done: subprocess.CompletedProcess[str]) -> str:
     """Return git's own line on why it failed."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:"))]
@@ -133,27 +133,28 @@ def top_of(folder: Path) -> Path:
     done = git(folder, "rev-parse", "--show-toplevel")
     if done.returncode != 0:
         raise CaseError(
-            f"git has no repository for {folder}, and so no commits to compare with: {said(done)}"
+            f"git has no repository for {folder}, and so no commits to compare with: "
+            f"{error_line(done)}"
         )
     return Path(done.stdout.removesuffix("\n")).resolve()
 
 
 def commit_of(top: Path, arm: RefArm) -> str:
     """Return the commit that ``arm`` names; raise ``CaseError`` if there is none."""
-    found = git(top, "rev-parse", "--verify", "--quiet", f"{arm.ref}^{{commit}}")
-    if found.returncode != 0 and found.stderr.strip():
-        raise CaseError(f"{arm.name!r}: git failed in {top}: {said(found)}")
-    if found.returncode != 0:
+    parsed = git(top, "rev-parse", "--verify", "--quiet", f"{arm.ref}^{{commit}}")
+    if parsed.returncode != 0 and parsed.stderr.strip():
+        raise CaseError(f"{arm.name!r}: git failed in {top}: {error_line(parsed)}")
+    if parsed.returncode != 0:
         raise CaseError(
             f"{arm.name!r}: {top} has no commit {arm.ref!r}; look at git branch --all and git "
             "tag, and fetch it if it is on another machine"
         )
-    commit = found.stdout.strip()
+    commit = parsed.stdout.strip()
     if not arm.base_of:
         return commit
     base = git(top, "merge-base", "HEAD", commit)
     if base.returncode != 0 and base.stderr.strip():
-        raise CaseError(f"{arm.name!r}: git failed in {top}: {said(base)}")
+        raise CaseError(f"{arm.name!r}: git failed in {top}: {error_line(base)}")
     if base.returncode != 0:
         raise CaseError(
             f"{arm.name!r}: HEAD and {arm.ref} have no commit in common here; a shallow clone "
@@ -172,7 +173,7 @@ def missing_commit(folder: Path, commit: str) -> str:
     if found.returncode == 0:
         return _missing_files(top, commit)
     if found.stderr.strip():
-        raise CaseError(f"git failed in {top}: {said(found)}")
+        raise CaseError(f"git failed in {top}: {error_line(found)}")
     if git(top, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
         return (
             f"this clone is shallow and has no commit {short}; fetch the history first "
@@ -189,7 +190,7 @@ def _missing_files(top: Path, commit: str) -> str:
         top, "rev-list", "--objects", "--missing=print", "--no-walk", commit, limit_s=_TREE_S
     )
     if listed.returncode != 0:
-        raise CaseError(f"git failed in {top}: {said(listed)}")
+        raise CaseError(f"git failed in {top}: {error_line(listed)}")
     if not any(line.startswith("?") for line in listed.stdout.splitlines()):
         return ""
     return (
@@ -242,7 +243,7 @@ def known_modules(tree: Path) -> frozenset[str]:
 def _names(folder: Path, *arguments: str) -> list[str]:
     done = git(folder, *arguments)
     if done.returncode != 0:
-        raise CaseError(f"git {arguments[0]} failed in {folder}: {said(done)}")
+        raise CaseError(f"git {arguments[0]} failed in {folder}: {error_line(done)}")
     return done.stdout.split("\0")[:-1]
 
 

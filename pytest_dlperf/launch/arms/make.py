@@ -67,20 +67,20 @@ class Arms:
 
     def _make(self, arm: Arm) -> ReadyArm:
         if isinstance(arm, RefArm):
-            return self._of_ref(arm)
+            return self._ref_arm(arm)
         if isinstance(arm, RequirementArm):
-            return self._of_requirement(arm.requirement)
+            return self._requirement_arm(arm.requirement)
         if isinstance(arm, PackagesArm):
-            return self._of_packages(arm)
+            return self._packages_arm(arm)
         if isinstance(arm, InterpreterArm):
             if _is_project(arm.python):
-                return self._of_requirement(arm.python)
+                return self._requirement_arm(arm.python)
             return ReadyArm(name=arm.name, kind=arm.kind, python=_interpreter(arm.python))
         if isinstance(arm, SettingsArm):
             return ReadyArm(name=arm.name, kind=arm.kind, variables=dict(arm.variables))
         return ReadyArm(name=arm.name, kind=arm.kind)
 
-    def _of_ref(self, arm: RefArm) -> ReadyArm:
+    def _ref_arm(self, arm: RefArm) -> ReadyArm:
         top = top_of(self._rootdir)
         commit = commit_of(top, arm)
         self._trees = FolderCache(
@@ -115,7 +115,7 @@ class Arms:
         except OSError as error:
             raise CaseError(f"cannot write to {self._folder}: {error.strerror}") from error
 
-    def _of_requirement(self, requirement: str) -> ReadyArm:
+    def _requirement_arm(self, requirement: str) -> ReadyArm:
         base = self._folder / "packages"
         installer = Installer(self._python, self._execute, base)
         resolved = installer.resolve(requirement)
@@ -126,7 +126,7 @@ class Arms:
         )
         return ReadyArm(name=requirement, kind="requirement", overlay=str(folder.resolve()))
 
-    def _of_packages(self, arm: PackagesArm) -> ReadyArm:
+    def _packages_arm(self, arm: PackagesArm) -> ReadyArm:
         base = self._folder / "packages"
         installer = Installer(self._python, self._execute, base)
         self._overlays = FolderCache(base, remove=_remove)

@@ -41,7 +41,7 @@ class Resolved:
     is_certain: bool = True
 
 
-def of_report(report: Mapping[str, Any]) -> Resolved:
+def resolved_by_pip(report: Mapping[str, Any]) -> Resolved:
     """Return the packages of pip's installation report; raise ``CaseError``.
 
     A package without hash and commit may differ each time, so the result is not certain then.
@@ -59,18 +59,18 @@ def of_report(report: Mapping[str, Any]) -> Resolved:
             continue
         archive = download.get("archive_info", {})
         hashes = archive.get("hashes") or {"": archive.get("hash")}
-        known = download.get("vcs_info", {}).get("commit_id") or min(
+        identity = download.get("vcs_info", {}).get("commit_id") or min(
             f"{kind}={value}" for kind, value in hashes.items()
         )
-        if known.endswith("=None"):
-            known, is_certain = "unknown", False
-        packages.append(f"{name} {known} {subdirectory}")
+        if identity.endswith("=None"):
+            identity, is_certain = "unknown", False
+        packages.append(f"{name} {identity} {subdirectory}")
     return Resolved(
         packages=tuple(sorted(packages)), folders=tuple(sorted(folders)), is_certain=is_certain
     )
 
 
-def of_pins(text: str, requirement: str) -> Resolved:
+def resolved_by_uv(text: str, requirement: str) -> Resolved:
     """Return the packages of uv's pinned requirements ``text``; raise ``CaseError``."""
     named = {Path(unquote(match)) for line in text.splitlines() for match in _urls(line)}
     if (local := local_path(requirement)) is not None:
@@ -185,7 +185,7 @@ class Installer:
             nowhere = str(logs / "packages")
             command = (*self._install(requirement, nowhere, report), "--dry-run")
             self._execute_command(command, requirement, logs)
-            return of_report(json.loads(report.read_text(encoding="utf-8")))
+            return resolved_by_pip(json.loads(report.read_text(encoding="utf-8")))
         wanted, pins = logs.with_suffix(".in"), logs / "pins.txt"
         wanted.write_bytes(os.fsencode(f"{absolute(requirement)}\n"))
         options = ("--generate-hashes", "--no-header", "--no-annotate", "--refresh")
@@ -194,7 +194,7 @@ class Installer:
             self._execute_command((*command, "-o", str(pins), str(wanted)), requirement, logs)
         finally:
             wanted.unlink()
-        return of_pins(pins.read_text(encoding="utf-8"), requirement)
+        return resolved_by_uv(pins.read_text(encoding="utf-8"), requirement)
 
     def folder_name(self, requirement: str, resolved: Resolved) -> str:
         """Return the name of the folder of ``requirement``: a digest of all that it depends on.
@@ -224,7 +224,7 @@ class Installer:
             return
         report = folder.with_name(f"{folder.name}.json")
         self._execute_command(self._install(requirement, str(folder), report), requirement, logs)
-        installed = of_report(json.loads(report.read_text(encoding="utf-8")))
+        installed = resolved_by_pip(json.loads(report.read_text(encoding="utf-8")))
         if installed.packages != resolved.packages:
             raise CaseError(
                 f"{requirement!r} became something else while it was installed: "

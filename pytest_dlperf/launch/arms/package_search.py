@@ -42,19 +42,19 @@ def groups_of(
     """Return ``names`` in groups: two that cannot be of different sides are in one."""
     group = {name: {name} for name in names}
     for name in names:
-        for mine, other in ((before, now), (now, before)):
-            if name not in mine:
+        for side, opposite in ((before, now), (now, before)):
+            if name not in side:
                 continue
-            for needed in _unmet(mine[name], other):
+            for needed in _unmet(side[name], opposite):
                 if needed in group and group[needed] is not group[name]:
                     merged = group[name] | group[needed]
                     group.update(dict.fromkeys(merged, merged))
-    return sorted({tuple(sorted(found)) for found in group.values()})
+    return sorted({tuple(sorted(names_of_group)) for names_of_group in group.values()})
 
 
-def _unmet(package: Package, others: Mapping[str, Package]) -> list[str]:
-    """Return what ``package`` requires and ``others`` do not have in such a version."""
-    found = []
+def _unmet(package: Package, opposite: Mapping[str, Package]) -> list[str]:
+    """Return what ``package`` requires and ``opposite`` does not have in such a version."""
+    unmet = []
     for text in package.requires:
         try:
             requirement = Requirement(text)
@@ -63,10 +63,10 @@ def _unmet(package: Package, others: Mapping[str, Package]) -> list[str]:
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         name = canonicalize_name(requirement.name)
-        version = others[name].version.partition("@")[0] if name in others else None
+        version = opposite[name].version.partition("@")[0] if name in opposite else None
         if version is None or not requirement.specifier.contains(version, prereleases=True):
-            found.append(str(name))
-    return found
+            unmet.append(str(name))
+    return unmet
 
 
 def search(groups: Sequence[Group], is_slower: Callable[[Sequence[Group]], bool]) -> Found:

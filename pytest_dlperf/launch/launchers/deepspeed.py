@@ -51,10 +51,10 @@ def _devices(case: Case) -> str:
         return f"--num_gpus={count}"
     outer = os.environ.get("CUDA_VISIBLE_DEVICES")
     chosen = outer.split(",")[:count] if outer else [str(i) for i in range(count)]
-    if not all(one.strip().isdecimal() for one in chosen):
+    if not all(gpu.strip().isdecimal() for gpu in chosen):
         raise UsageError(
             f"launcher 'deepspeed' takes numbers of GPUs, and CUDA_VISIBLE_DEVICES is "
             f"{outer}; give their numbers there, or use launcher='torchrun'",
             subject=case.id,
         )
-    return f"--include=localhost:{','.join(one.strip() for one in chosen)}"
+    return f"--include=localhost:{','.join(gpu.strip() for gpu in chosen)}"

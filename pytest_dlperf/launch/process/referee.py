@@ -124,7 +124,7 @@ class Referee:
             _write(side, 0)  # its warm-up
             return
         if not self._length:
-            step_s = max(max(one.ready_s.values()) for one in self._sides)
+            step_s = max(max(each.ready_s.values()) for each in self._sides)
             plan = self._turns_plan
             self._length = iterations_of_a_turn(plan.iterations, step_s, plan.turn_s)
         side.left -= min(side.left, self._length)

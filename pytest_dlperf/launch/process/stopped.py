@@ -23,17 +23,17 @@ class Pulse:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._seen: list[str] = []
+        self._counts: list[str] = []
         self._looked_s = time.monotonic()
         self._silent_s = 0.0
 
     def silent_s(self) -> float:
         """Return for how many seconds it was not scheduled, as calls have seen it."""
-        seen, now_s = self._look(), time.monotonic()
+        counts, now_s = self._look(), time.monotonic()
         # This process may have been stopped as well
         passed_s = min(now_s - self._looked_s, _LOOK_S)
-        self._silent_s = self._silent_s + passed_s if seen and seen == self._seen else 0.0
-        self._seen, self._looked_s = seen, now_s
+        self._silent_s = self._silent_s + passed_s if counts and counts == self._counts else 0.0
+        self._counts, self._looked_s = counts, now_s
         return self._silent_s
 
     def _look(self) -> list[str]:
@@ -52,11 +52,11 @@ def end_tree(supervisor: subprocess.Popen[bytes]) -> list[int]:
 
     Those of a cgroup that is frozen may stay.
     """
-    found: set[int] = set()
+    ended: set[int] = set()
     end_s = time.monotonic() + SILENT_S
     while supervisor.poll() is None:
         living = [pid for pid in descendants(supervisor.pid) if not _is_zombie(pid)]
-        found |= set(living)
+        ended |= set(living)
         if not living or time.monotonic() > end_s:
             # Last: its descendants would be nobody's
             supervisor.kill()
@@ -68,7 +68,7 @@ def end_tree(supervisor: subprocess.Popen[bytes]) -> list[int]:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
         time.sleep(0.02)
-    return sorted(found)
+    return sorted(ended)
 
 
 def _is_zombie(pid: int) -> bool:

@@ -253,15 +253,15 @@ def descendants(pid: int) -> list[int]:
     for line in listing.splitlines():
         child, parent = map(int, line.split())
         children.setdefault(parent, []).append(child)
-    found, todo = [], list(children.get(pid, []))
+    pids, todo = [], list(children.get(pid, []))
     while todo:
-        found.append(todo.pop())
-        todo += children.get(found[-1], [])
-    return found
+        pids.append(todo.pop())
+        todo += children.get(pids[-1], [])
+    return pids
 
 
 def _linux_descendants(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     todo = [pid]
     while todo:
         try:
@@ -275,9 +275,9 @@ def _linux_descendants(pid: int) -> list[int]:
             except OSError:
                 continue  # it ended while we looked
             children = [int(word) for word in text.split()]
-            found += children
+            pids += children
             todo += children
-    return found
+    return pids
 
 
 if __name__ == "__main__":

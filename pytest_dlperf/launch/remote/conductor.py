@@ -154,16 +154,20 @@ def main(argv: list[str]) -> int:
         end = _until_one_ends_badly(nodes, started_s + settings["timeout_s"], asked)
     with_command = [node for node in nodes if node.has_command]
     _end_all(with_command, last_words_s=0.0 if end == "exited" else _LAST_WORDS_S)
-    others = [node for node in nodes if not node.has_command]
+    without_command = [node for node in nodes if not node.has_command]
     if not asked:
-        _collect(others)
-    _end_all(others, last_words_s=0.0)
+        _collect(without_command)
+    _end_all(without_command, last_words_s=0.0)
     report: NodesReport = {"end": end, "nodes": [node.finish() for node in nodes]}
-    bad = [one for one in report["nodes"] if one["end"] != "exited" or one["exit_code"] != 0]
+    bad = [
+        node_end
+        for node_end in report["nodes"]
+        if node_end["end"] != "exited" or node_end["exit_code"] != 0
+    ]
     partial = path.with_name("nodes.json.partial")
     partial.write_text(json.dumps(report), encoding="utf-8")
     partial.replace(path.with_name("nodes.json"))
-    codes = [one["exit_code"] for one in bad if one["exit_code"]]
+    codes = [node_end["exit_code"] for node_end in bad if node_end["exit_code"]]
     return as_exit_code(codes[0]) if codes else int(bool(bad) or end != "exited")
 
 
@@ -212,9 +216,9 @@ def fill_in(value: Any, places: Mapping[str, str]) -> Any:
             value = value.replace(name, place)
         return value
     if isinstance(value, Mapping):
-        return {key: fill_in(one, places) for key, one in value.items()}
+        return {key: fill_in(item, places) for key, item in value.items()}
     if isinstance(value, list):
-        return [fill_in(one, places) for one in value]
+        return [fill_in(item, places) for item in value]
     return value
 
 

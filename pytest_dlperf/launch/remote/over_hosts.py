@@ -69,7 +69,7 @@ def over_hosts(plan: LaunchPlan, remote: RemoteHosts) -> LaunchPlan:
         plan,
         nodes=tuple(
             NodePlan(
-                reach=remote.transport.to(host.name),
+                reach=remote.transport.reach(host.name),
                 # Empty for hosts whose ranks a launcher starts: they only get a channel.
                 argv=commanded.get(host.name, ()),
                 env=env,
@@ -116,7 +116,7 @@ def commands_on(
     where ranks meet stays a placeholder, since the first node finds a free one.
     """
     names = ",".join(f"{host.name}:{host.devices}" for host in hosts)
-    found = []
+    commands = []
     for rank, host in enumerate(hosts[:1] if plan.starts_all_nodes else hosts):
         values = {
             "${NODE_RANK}": str(rank),
@@ -131,8 +131,8 @@ def commands_on(
         words = plan.argv
         for placeholder, value in values.items():
             words = tuple(word.replace(placeholder, value) for word in words)
-        found.append((host, words))
-    return found
+        commands.append((host, words))
+    return commands
 
 
 def nonce_of(folder: Path) -> Nonce:

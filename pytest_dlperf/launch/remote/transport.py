@@ -43,7 +43,7 @@ class Transport:
     #: The allocation that hosts are in; empty where they are reached by ssh.
     slurm_job: str = ""
 
-    def to(self, host: str) -> Reach:
+    def reach(self, host: str) -> Reach:
         """Return how ``host`` is reached."""
         if is_this_host(host):
             return Reach(name=host, python=self.python)

@@ -134,7 +134,7 @@ def _size(layout: Layout | None) -> tuple[str, ...]:
 
 def script_text(request: JobRequest) -> str:
     """Return the script of ``request``; every value from outside is quoted."""
-    seen = " ".join(shlex.quote(str(path)) for path in (*request.needs, request.folder))
+    folders = " ".join(shlex.quote(str(path)) for path in (*request.needs, request.folder))
     python = shlex.quote(request.command[0])
     command = shlex.join([
         request.command[0], "-I", str(request.guard), f"--heartbeat={request.heartbeat}",
@@ -145,7 +145,7 @@ def script_text(request: JobRequest) -> str:
 umask 077
 # What srun starts inside of the job gets what the job has.
 export SLURM_EXPORT_ENV=ALL
-for folder in {seen}; do
+for folder in {folders}; do
     if [ ! -d "$folder" ]; then
         echo "dlperf: $(hostname) does not see $folder; jobs need it on a shared file system" >&2
         exit {MISPLACED}

@@ -103,10 +103,10 @@ class SlurmQueue:
             raise
         job = self._add(out, request) if process.returncode == 0 else None
         if job is None:
-            said = " ".join((err.strip() or out.strip() or "it said nothing").split())
+            answer = " ".join((err.strip() or out.strip() or "it said nothing").split())
             raise CaseError(
-                f"{request.name}: sbatch refused the job (exit code {process.returncode}): {said}"
-                "; --dlperf-slurm gives sbatch what this cluster asks for"
+                f"{request.name}: sbatch refused the job (exit code {process.returncode}): "
+                f"{answer}; --dlperf-slurm gives sbatch what this cluster asks for"
             )
         return job
 

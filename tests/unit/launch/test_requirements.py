@@ -18,7 +18,12 @@ from pytest_dlperf.core.arm import parse_arm
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.launch.arms.git import Preparation
 from pytest_dlperf.launch.arms.make import Arms
-from pytest_dlperf.launch.arms.overlay import Installer, content_of, of_pins, of_report
+from pytest_dlperf.launch.arms.overlay import (
+    Installer,
+    content_of,
+    resolved_by_pip,
+    resolved_by_uv,
+)
 from pytest_dlperf.launch.process.execute import execute
 from tests.helpers.repository import Repository, project, wheel
 
@@ -206,14 +211,14 @@ def test_what_has_neither_hash_nor_commit_is_never_found_again(tmp_path: Path):
         "download_info": {"url": "https://example.org/n.whl", "archive_info": {}},
     }
     report = {"install": [package]}
-    unknown = of_report(report)
+    unknown = resolved_by_pip(report)
     assert not unknown.is_certain
     # What was resolved and what was installed may be compared all the same.
-    assert of_report(report) == unknown
+    assert resolved_by_pip(report) == unknown
     installer = Installer(sys.executable, execute, tmp_path / "packages")
     assert installer.folder_name("n", unknown) != installer.folder_name("n", unknown)
     package["download_info"]["archive_info"] = {"hashes": {"sha256": "a"}}
-    found = of_report(report)
+    found = resolved_by_pip(report)
     assert installer.folder_name("n", found) == installer.folder_name("n", found)
     assert found.packages == ("n 1 sha256=a ",)
 
@@ -232,12 +237,12 @@ def test_what_changes_while_it_is_installed_is_an_error(
 def test_pins_of_uv_count_with_the_folders_that_they_name(tmp_path: Path):
     project(tmp_path / "pkg", "1.0")
     pins = f"six==1.17.0 \\\n    --hash=sha256:4\ntinynet @ file://{tmp_path}/pkg\n"
-    first = of_pins(pins, "tinynet")
+    first = resolved_by_uv(pins, "tinynet")
     assert first.pinned == pins
-    assert of_pins(pins, "tinynet") == first
+    assert resolved_by_uv(pins, "tinynet") == first
     project(tmp_path / "pkg", "1.1")
-    assert of_pins(pins, "tinynet").folders != first.folders
-    assert of_pins("./pkg\n", f"{tmp_path}/pkg").folders
+    assert resolved_by_uv(pins, "tinynet").folders != first.folders
+    assert resolved_by_uv("./pkg\n", f"{tmp_path}/pkg").folders
 
 
 def test_an_old_pip_is_distinguished_from_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -13,7 +13,7 @@ from pytest_dlperf.launch.remote.transport import allocated_hosts, is_this_host,
 
 
 def test_this_host_is_reached_without_anything():
-    assert transport_of(ssh=None, python="python3", slurm_job="").to("localhost").argv == ()
+    assert transport_of(ssh=None, python="python3", slurm_job="").reach("localhost").argv == ()
     assert not is_this_host("no-such-host.invalid")
 
 
