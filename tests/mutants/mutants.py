@@ -147,14 +147,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "other conditions are compared all the same",
-        "        fields = list(measurement.conditions.differences(baseline.conditions))",
-        "        fields = []",
+        "    return measurement.conditions.differences(baseline.conditions)",
+        "    return ()",
         "tests/unit/judge tests/plugin/test_flow.py",
     ),
     Mutant(
         "a changed machine is called a regression",
-        "        return shifts[0], shifts[0].explains(change, tolerance)",
-        "        return shifts[0], False",
+        "        return moved[0], moved[0].explains(change, tolerance)",
+        "        return moved[0], False",
         "tests/unit/judge/test_judge_canary.py",
     ),
     Mutant(
