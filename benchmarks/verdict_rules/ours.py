@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from verdict_rules.peer import Seconds
 
 #: What an alarm of the throughput may spend of a case's error rate.
-ALARM_SHARE: Final = family.of_throughput(Rule()).alarm_share
+ALARM_SHARE: Final = family.throughput_rule(Rule()).alarm_share
 _Drawn = TypeVar("_Drawn")
 _CANARY: Final = "matmul_gflop_per_s"
 _LAYOUT: Final = {"cpu": "1n1c", "gpu": "1n1g"}

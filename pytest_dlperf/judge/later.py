@@ -39,7 +39,7 @@ def later_session(
     stored = [session for session in baseline.level if session.runs]
     if not stored:
         return None
-    known, protocol = priors.of_throughput(case), case.protocol
+    known, protocol = priors.prior_of_throughput(case), case.protocol
     values = [session_value(session.runs) for session in stored]
 
     def seen_with(protocol: Protocol, more: int = 0) -> float:
@@ -89,7 +89,7 @@ def _seen(
 ) -> float:
     share = median_cost(protocol.runs) / protocol.runs
     expected = expected_contrast(share, values, prior, further=more)
-    return seen_by(expected, family.of_throughput(rule), spent)
+    return seen_by(expected, family.throughput_rule(rule), spent)
 
 
 def _seen_in_pairs(case: Case, stored: Sequence[Session], rule: Rule, count: int) -> float:
@@ -110,7 +110,7 @@ def _seen_in_pairs(case: Case, stored: Sequence[Session], rule: Rule, count: int
     likely = PairedDifferences(shift=0.0, variance=likely_variance(seen, prior), count=count)
     protocol = case.protocol if case.protocol.adaptive else _fixed(case.protocol, count)
     spent = spending(protocol, count, in_pairs=True)
-    return seen_by(contrast_of(likely, prior), family.of_throughput(rule), spent)
+    return seen_by(contrast_of(likely, prior), family.throughput_rule(rule), spent)
 
 
 def _remedy(

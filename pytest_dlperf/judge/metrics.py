@@ -65,8 +65,8 @@ class CaseMetric:
     def rule(self, rule: Rule) -> Rule:
         """Return ``rule`` with the part of a case's error rate that this metric may spend."""
         if self.name == THROUGHPUT:
-            return family.of_throughput(rule)
-        split = family.of_memory if self.name == PEAK_MEMORY else family.of_other
+            return family.throughput_rule(rule)
+        split = family.memory_rule if self.name == PEAK_MEMORY else family.metric_rule
         return split(rule, self.gates)
 
     def sides(self, now: Session, stored: Sequence[Session]) -> Sides | None:
@@ -133,7 +133,7 @@ def _gated(gate: Gate, gates: int, device: DeviceKind, sessions: Sequence[Sessio
     return CaseMetric(
         name=gate.name,
         value_in=functools.partial(_gated_value, gate.name, sign, is_count),
-        prior=priors.of_figure(figures.unit, device),
+        prior=priors.prior_of_figure(figures.unit, device),
         sign=sign,
         tolerance=0.0 if is_count else tolerance_of_gate(gate, figures.unit),
         is_count=is_count,

@@ -28,7 +28,7 @@ def _not_given(case: Case, baseline: Baseline | None, rule: Rule) -> float:
     if not rule.without_pairs or baseline is None or baseline.source.kind != "measured":
         return TOLERANCE
     sessions = sum(bool(session.runs) for session in baseline.level)
-    return max(TOLERANCE, share_of(far_of(sessions, priors.of_throughput(case))))
+    return max(TOLERANCE, share_of(far_of(sessions, priors.prior_of_throughput(case))))
 
 
 def why_so_wide(case: Case, baseline: Baseline | None, rule: Rule) -> str:

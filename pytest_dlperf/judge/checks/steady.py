@@ -53,7 +53,7 @@ def _implausible(evidence: Evidence) -> str:
     ideal = case.world_size / (1 if reference is None else reference.world_size)
     if ideal <= 1 or level.amount <= _SUPER_LINEAR * ideal:
         return ""
-    variance, df = run_variance([level], priors.of_throughput(case))
+    variance, df = run_variance([level], priors.prior_of_throughput(case))
     low = level.value - quantile(evidence.rule.alpha, df) * math.sqrt(variance * level.share)
     if low <= math.log(ideal):
         return ""

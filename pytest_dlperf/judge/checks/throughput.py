@@ -28,7 +28,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     code, weight = _CODES[rate.verdict or Verdict.INCONCLUSIVE]
     rule = evidence.rule
     is_certain = evidence.case is not None and is_certainly_slower(
-        evidence.contrast, family.of_throughput(rule), evidence.spent
+        evidence.contrast, family.throughput_rule(rule), evidence.spent
     )
     yield Finding(
         code=code,

@@ -17,7 +17,7 @@ from pytest_dlperf.judge.evidence import Evidence, Kind
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.sides import Sides, check_rates, session_value
 from pytest_dlperf.judge.stats.contrast import Contrast, SessionValue, margin
-from pytest_dlperf.judge.stats.paired import by_pairs, contrast_of, pairs_of
+from pytest_dlperf.judge.stats.paired import contrast_of, pairs_of, with_shown_rates
 from pytest_dlperf.judge.stats.priors import NUMBERS, PAIRS
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed, stored_runs_needed
 from pytest_dlperf.judge.stats.stored import contrast
@@ -84,7 +84,7 @@ def evidence_of_number_pairs(before: Numbers, now: Numbers, rule: Rule) -> Evide
     prior, pairs = PAIRS["gpu"], pairs_of(mine, theirs)
     shift = contrast_of(pairs, prior)
     tolerance = _tolerance(rule)
-    compared = by_pairs(comparison_of(shift, tolerance, rule, ONE_LOOK), before.rates)
+    compared = with_shown_rates(comparison_of(shift, tolerance, rule, ONE_LOOK), before.rates)
     if compared.verdict is Verdict.INCONCLUSIVE:
         needed = pairs_needed(pairs, prior, tolerance, rule, ONE_LOOK)
         compared = replace(compared, runs_needed=needed)

@@ -27,7 +27,7 @@ from pytest_dlperf.judge.screen import spending
 from pytest_dlperf.judge.sides import check_rates
 from pytest_dlperf.judge.stats import family, priors
 from pytest_dlperf.judge.stats.contrast import Contrast
-from pytest_dlperf.judge.stats.paired import by_pairs, contrast_of, pairs_of
+from pytest_dlperf.judge.stats.paired import contrast_of, pairs_of, with_shown_rates
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed
 from pytest_dlperf.judge.tolerance import tolerance_of
 
@@ -148,7 +148,7 @@ class _Pairs:
         by_median = rates_in_turns(now.runs, before.runs) or medians
         rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
         rate, contrast = self._compare(
-            rates, priors.PAIRS[self._device], family.of_throughput(self._rule)
+            rates, priors.PAIRS[self._device], family.throughput_rule(self._rule)
         )
         others = self._others()
         window = others.get("whole_window")
@@ -195,7 +195,7 @@ class _Pairs:
             compared["cpu_seconds"], _ = self._compare((mine, theirs), prior, sign=-1)
         mine, theirs = _peaks(now.runs), _peaks(before.runs)
         if mine and theirs:
-            rule = family.of_memory(self._rule, len(self._case.metrics))
+            rule = family.memory_rule(self._rule, len(self._case.metrics))
             compared["peak_memory"], _ = self._compare(
                 (mine, theirs), priors.MEMORY[device], rule, sign=-1, tolerance=MEMORY_TOLERANCE
             )
@@ -207,7 +207,7 @@ class _Pairs:
             gate.name: CaseMetric(
                 name=gate.name,
                 value_in=lambda _session: None,
-                prior=priors.of_figure(values[0].unit, self._device),
+                prior=priors.prior_of_figure(values[0].unit, self._device),
                 is_count=gate.is_count is True,
                 unit=values[0].unit,
                 is_gate=True,
@@ -228,7 +228,7 @@ class _Pairs:
             if gate.is_count:
                 compared[gate.name] = count_comparison(*values, mine[0].better)
                 continue
-            prior = priors.of_figure(mine[0].unit, self._device)
+            prior = priors.prior_of_figure(mine[0].unit, self._device)
             sign = 1 if mine[0].better == "higher" else -1
             tolerance = tolerance_of_gate(gate, mine[0].unit)
             compared[gate.name], _ = self._compare(values, prior, sign=sign, tolerance=tolerance)
@@ -252,7 +252,7 @@ class _Pairs:
         compared, _ = self._compare(
             (faster.throughputs, before.throughputs),
             priors.PAIRS[self._device],
-            family.of_throughput(self._rule),
+            family.throughput_rule(self._rule),
         )
         return compared.verdict is Verdict.REGRESSED
 
@@ -272,7 +272,7 @@ class _Pairs:
         """
         now, before = arms
         spent = self._evidence.spent
-        rule = rule or family.of_other(self._rule, len(self._case.metrics))
+        rule = rule or family.metric_rule(self._rule, len(self._case.metrics))
         pairs = pairs_of(
             [sign * math.log(value) for value in now],
             [sign * math.log(value) for value in before],
@@ -283,7 +283,7 @@ class _Pairs:
         needed = None
         if compared.verdict is Verdict.INCONCLUSIVE:
             needed = pairs_needed(pairs, prior, allowed, rule, self._last, sign=sign)
-        return by_pairs(replace(compared, runs_needed=needed), before), contrast
+        return with_shown_rates(replace(compared, runs_needed=needed), before), contrast
 
 
 def _needed(rate: Comparison, window: Comparison | None) -> int | None:

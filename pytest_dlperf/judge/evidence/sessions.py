@@ -148,7 +148,7 @@ class _Sessions:
             for metric in metrics
             if (both := sides[metric.name]) is not None
         }
-        other_rule = family.of_other(rule, len(case.metrics))
+        other_rule = family.metric_rule(rule, len(case.metrics))
         anchor = creep.against_anchor(measurement, baseline, tolerance, other_rule)
         if anchor is not None:
             comparisons["anchor"] = anchor

@@ -36,12 +36,12 @@ def certify_alpha(rule: Rule, spent: Spending) -> float:
     return rule.alpha * rule.certify_share * spent.certify
 
 
-def of_throughput(rule: Rule) -> Rule:
+def throughput_rule(rule: Rule) -> Rule:
     """Return the rule for the throughput of a case that has other gated metrics too."""
     return replace(rule, alarm_share=_THROUGHPUT)
 
 
-def of_other(rule: Rule, asked: int = 0) -> Rule:
+def metric_rule(rule: Rule, asked: int = 0) -> Rule:
     """Return the rule for another gated metric of a case; ``asked``: those of its marker.
 
     All of a case together spend its error rate at most (Bonferroni).
@@ -49,7 +49,7 @@ def of_other(rule: Rule, asked: int = 0) -> Rule:
     return replace(rule, alarm_share=(1 - _THROUGHPUT) / (_OTHERS + asked))
 
 
-def of_memory(rule: Rule, asked: int = 0) -> Rule:
-    """Return the rule for the peak memory; ``asked`` is that of ``of_other``."""
+def memory_rule(rule: Rule, asked: int = 0) -> Rule:
+    """Return the rule for the peak memory; ``asked`` is that of ``metric_rule``."""
     least = max(rule.min_effect, MEMORY_TOLERANCE)
-    return replace(of_other(rule, asked), min_effect=least)
+    return replace(metric_rule(rule, asked), min_effect=least)

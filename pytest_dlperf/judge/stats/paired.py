@@ -106,7 +106,7 @@ def _has_outlier(ordered: Sequence[float]) -> bool:
     return max(middle - ordered[0], ordered[-1] - middle) > _OUTLIER * scale
 
 
-def by_pairs(compared: Comparison, before: Sequence[float]) -> Comparison:
+def with_shown_rates(compared: Comparison, before: Sequence[float]) -> Comparison:
     """Return the comparison with rates to show: the other side's median, changed by ``change``.
 
     Where both sides drift together, their medians may differ in the opposite direction.

@@ -59,11 +59,11 @@ FIGURES: Final[Mapping[DeviceKind, Prior]] = {
 }
 
 
-def of_figure(unit: str, device: DeviceKind) -> Prior:
+def prior_of_figure(unit: str, device: DeviceKind) -> Prior:
     """Return the prior of a metric in ``unit``; bytes vary as peak memory does."""
     return MEMORY[device] if unit == "bytes" else FIGURES[device]
 
 
-def of_throughput(case: Case) -> Prior:
+def prior_of_throughput(case: Case) -> Prior:
     """Return the prior of a rate against stored sessions."""
     return THROUGHPUT[case.layout.device]

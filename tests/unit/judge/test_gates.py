@@ -195,8 +195,8 @@ def test_a_count_that_is_worse_stays_regressed_where_the_budget_ends() -> None:
 
 def test_the_parts_of_a_case_spend_its_error_rate_at_most() -> None:
     for asked in (0, 4):
-        parts = [family.of_other(RULE, asked).alarm_share] * (3 + asked)
-        assert family.of_throughput(RULE).alarm_share + sum(parts) == pytest.approx(1)
+        parts = [family.metric_rule(RULE, asked).alarm_share] * (3 + asked)
+        assert family.throughput_rule(RULE).alarm_share + sum(parts) == pytest.approx(1)
 
 
 def test_suites_of_unchanged_cases_with_four_metrics_alarm_as_rarely() -> None:

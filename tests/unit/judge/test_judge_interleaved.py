@@ -227,7 +227,7 @@ def test_what_is_slower_by_its_median_says_what_the_whole_window_lost():
 
 def test_an_alarm_of_the_throughput_may_spend_more_than_those_of_other_metrics() -> None:
     rule = Rule(family=24)
-    parts = family.of_throughput(rule).alarm_share, family.of_other(rule).alarm_share
+    parts = family.throughput_rule(rule).alarm_share, family.metric_rule(rule).alarm_share
     assert parts[0] > 10 * parts[1]
     # The whole window, peak memory and CPU seconds.
     assert parts[0] + 3 * parts[1] == pytest.approx(1.0)

@@ -26,7 +26,7 @@ from pytest_dlperf.judge.metrics import metrics_of
 from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.sides import Sides, session_value
 from pytest_dlperf.judge.stats.contrast import squares_of_runs
-from pytest_dlperf.judge.stats.family import of_throughput
+from pytest_dlperf.judge.stats.family import throughput_rule
 from pytest_dlperf.judge.stats.priors import THROUGHPUT
 from tests.helpers.judge_builders import Noise, around, session
 
@@ -75,7 +75,7 @@ def test_a_session_left_out_is_judged_as_the_live_rule_judges_it() -> None:
         levels = [session_value(one.runs) for one in stored]
         now = levels.pop(i)
         sides = Sides(now=now, stored=tuple(levels), prior=PRIOR)
-        live = compare(sides, TOLERANCE, of_throughput(rule), ONE_LOOK)
+        live = compare(sides, TOLERANCE, throughput_rule(rule), ONE_LOOK)
         mine = found["throughput"]
         assert mine.verdict is live.verdict
         assert mine.change == pytest.approx(live.change, abs=1e-12)
