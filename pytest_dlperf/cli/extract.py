@@ -134,7 +134,7 @@ def parse_options(arguments: argparse.Namespace) -> ParseOptions:
         raise UsageError(f"--{next(iter(meaning))} says what the rate of --pattern means")
     fmt = None
     if arguments.pattern is not None:
-        fmt = user_pattern.of_pattern(pattern(arguments.pattern, **meaning))
+        fmt = user_pattern.format_of_pattern(pattern(arguments.pattern, **meaning))
     elif arguments.format is not None:
         fmt = registry.named(arguments.format)
     return ParseOptions(

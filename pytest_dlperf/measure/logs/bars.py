@@ -43,10 +43,10 @@ class Bars:
         self.counted = chosen
         #: Words of the log named two: two trainings are in it.
         self.two_trainings = False
-        self._seen: dict[int, _Bar] = {}
-        self._said: int | None = None
+        self._bars: dict[int, _Bar] = {}
+        self._named_total: int | None = None
         #: Bars that words announced as something else.
-        self._others: set[int] = set()
+        self._other_totals: set[int] = set()
         #: By a loss while it was drawn, or because it went on after another bar.
         self._went_on: int | None = None
         #: The only bar that there was when the first word of training came.
@@ -63,10 +63,10 @@ class Bars:
     @property
     def training(self) -> int | None:
         """The total of training's bar; None if it is not known, or not drawn."""
-        for named in (self._said, self._went_on, self._alone):
+        for named in (self._named_total, self._went_on, self._alone):
             if named is not None:
-                return named if named in self._seen else None
-        bars = {total: bar for total, bar in self._seen.items() if total not in self._others}
+                return named if named in self._bars else None
+        bars = {total: bar for total, bar in self._bars.items() if total not in self._other_totals}
         if len(bars) > 1 and self._run_seconds is not None:
             allowed = _CLOCK_SECONDS + _ACCOUNT * self._run_seconds
             bars = {
@@ -79,7 +79,7 @@ class Bars:
     @property
     def are_announced(self) -> bool:
         """Whether words of the log said that training begins."""
-        return self._said is not None
+        return self._named_total is not None
 
     @property
     def is_resumed(self) -> bool:
@@ -89,7 +89,7 @@ class Bars:
     @property
     def is_unsure(self) -> bool:
         """Whether the counted bar may be another one than training's."""
-        return bool(self._seen) and self.training != self.counted
+        return bool(self._bars) and self.training != self.counted
 
     def is_aside(self, record: LogRecord, epoch: int | None, *, begun: bool) -> bool:
         """Return whether a record is not of training: of validation's bar, or of another one.
@@ -124,18 +124,18 @@ class Bars:
             return
         self._loss_at = self._current if record.step < 0 else record.total
         self._words += 1
-        if self._words == 1 and len(self._seen) == 1:
-            self._alone = next(iter(self._seen))
+        if self._words == 1 and len(self._bars) == 1:
+            self._alone = next(iter(self._bars))
 
     def _draw(self, total: int, step: int, seconds: float) -> None:
         """Take in a state of a bar, and the seconds since it began."""
         if self.counted is None:
-            self.counted = total if self._said is None else self._said
-        before = self._seen.get(total)
+            self.counted = total if self._named_total is None else self._named_total
+        before = self._bars.get(total)
         begins = before is None or step < before.step
         if begins and self._announced is not None:
             if self._announced:
-                self._others.add(total)
+                self._other_totals.add(total)
             else:
                 self._say(total)
             self._announced = None
@@ -147,8 +147,8 @@ class Bars:
             self._went_on = self._went_on or total
         self._all_seconds += took
         self._current, self._loss_at = total, None
-        if before is not None or len(self._seen) < _MOST_BARS:
-            self._seen[total] = _Bar(step, seconds, self._all_seconds)
+        if before is not None or len(self._bars) < _MOST_BARS:
+            self._bars[total] = _Bar(step, seconds, self._all_seconds)
 
     def _goes_on(self, total: int, before: _Bar, took: float) -> bool:
         """Return whether a bar goes on after a loss, or after other bars whose time it has too.
@@ -161,5 +161,5 @@ class Bars:
         return others >= _LONG_SECONDS and took + _CLOCK_SECONDS >= others
 
     def _say(self, total: int) -> None:
-        self.two_trainings |= self._said not in {None, total}
-        self._said = total
+        self.two_trainings |= self._named_total not in {None, total}
+        self._named_total = total

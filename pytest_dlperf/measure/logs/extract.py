@@ -116,13 +116,15 @@ def _result(parsed: ParsedLog) -> LogResult:
     )
     selection = rules.named(options.rule)(series, options.skip, options.until)
     refusal = problems.refusal(parsed, size, selection, series)
-    lost = tuple(problems.of_loss(parsed.timeline.loss_last))
-    training = () if refusal else tuple(problems.of_training(_account(parsed, selection.series)))
-    found = (
-        *problems.of_path(parsed, size.world_size),
+    lost = tuple(problems.loss_problems(parsed.timeline.loss_last))
+    training = (
+        () if refusal else tuple(problems.training_problems(_account(parsed, selection.series)))
+    )
+    stated = (
+        *problems.path_problems(parsed, size.world_size),
         *size.problems,
-        *problems.of_options(parsed, size.batch_by_words),
-        *problems.of_timeline(parsed),
+        *problems.option_problems(parsed, size.batch_by_words),
+        *problems.timeline_problems(parsed),
         *lost,
         *training,
     )
@@ -138,7 +140,7 @@ def _result(parsed: ParsedLog) -> LogResult:
         loss_last=None if lost else parsed.timeline.loss_last,
         whole_run=parsed.timeline.whole_run,
         series=series,
-        problems=(*found, *refusal),
+        problems=(*stated, *refusal),
     )
     if refusal or result.has_failed or parsed.has_several_runs:
         return result
@@ -150,7 +152,7 @@ def _result(parsed: ParsedLog) -> LogResult:
         throughput=selection.throughput,
         estimates=spans.estimates(kept),
         data_wait_share=wait_share,
-        problems=(*found, *problems.of_series(kept, wait_share)),
+        problems=(*stated, *problems.series_problems(kept, wait_share)),
         kept=kept,
     )
 

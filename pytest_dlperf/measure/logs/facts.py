@@ -204,10 +204,10 @@ def batch_size(block: bytes) -> int | None:
     for anchor, pattern in _BATCH_SIZES:
         if anchor in block and (match := pattern.search(block)):
             return int(match[1])
-    return _of_settings(block) if b"batch_size" in block else None
+    return _batch_of_settings(block) if b"batch_size" in block else None
 
 
-def _of_settings(block: bytes) -> int | None:
+def _batch_of_settings(block: bytes) -> int | None:
     """Return the batch size of a dump of settings, by the sections that it is in."""
     free = None
     for match in islice(_BATCH_SETTING.finditer(block), _MOST_SETTINGS):
@@ -304,9 +304,9 @@ class Facts:
         """Look for another world size, a later run's, by the words that named the first."""
         for anchor, pattern, value in self._words:
             if self.two_worlds is None and anchor in block:
-                others = (_devices(match[1]) for match in pattern.finditer(block))
-                other = next((other for other in others if other != value), None)
-                self.two_worlds = None if other is None else (value, other)
+                numbers = (_devices(match[1]) for match in pattern.finditer(block))
+                later = next((number for number in numbers if number != value), None)
+                self.two_worlds = None if later is None else (value, later)
 
     def _devices_in(self, block: bytes, table: Table, *, keep: bool = True) -> int | None:
         for anchor, pattern in table:
@@ -367,7 +367,7 @@ def _first(block: bytes, table: Table, read: Callable[[bytes], T]) -> T | None:
     return None
 
 
-def of_path(path: str) -> Facts:
+def facts_of_path(path: str) -> Facts:
     """Return the facts that a path states."""
     return Facts(
         world_size=path_words.world_size(path),

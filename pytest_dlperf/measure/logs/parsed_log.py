@@ -91,7 +91,7 @@ def read(
         fmt=fmt,
         timeline=timeline,
         log_facts=log_facts,
-        path_facts=facts.of_path(path),
+        path_facts=facts.facts_of_path(path),
     )
 
 

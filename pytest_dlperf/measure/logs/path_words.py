@@ -168,7 +168,7 @@ def world_size(path: str) -> int | None:
         return int(match[1]) * int(match[2]) or None
     if any(int(nodes) > 1 for nodes in _NODES.findall(name)):
         return None
-    counts = {int(one or other) for one, other in _COUNT.findall(name)}
+    counts = {int(before or after) for before, after in _COUNT.findall(name)}
     if not counts:
         counts = {int(word) for word in _AFTER_BATCH.findall(name)}
     # A name without batch and precision may be that of one device's log: gpu4 of 0 to 7.

@@ -141,11 +141,11 @@ def _unknown_scale(parsed: ParsedLog, size: Sizes) -> Problem:
     has_batch = by_rate or size.batch_size_per_device is not None
     missing = [
         f"the {word}"
-        for word, known in (
+        for word, is_known in (
             ("batch size", has_batch),
             ("world size", size.world_size is not None),
         )
-        if not known
+        if not is_known
     ]
     # A node's rate with a world size lacks the devices of a node.
     missing = missing or ["the devices of a node"]
@@ -156,16 +156,16 @@ def _unknown_scale(parsed: ParsedLog, size: Sizes) -> Problem:
     )
 
 
-def of_path(parsed: ParsedLog, taken: int | None) -> Iterator[Problem]:
+def path_problems(parsed: ParsedLog, taken: int | None) -> Iterator[Problem]:
     """Compare what a log says with what its path says; ``taken`` is the world size in use."""
     log, path = parsed.log_facts, parsed.path_facts
     world, node, path_world = log.all_devices, log.node_devices, path.world_size
     if log.two_worlds is not None:
-        one, other = log.two_worlds
+        first, second = log.two_worlds
         yield Problem(
             code="several-runs",
-            message=f"the log says {one} devices or nodes, and {other} in another place: runs on "
-            "both are in it; no number is given: split it where a run starts",
+            message=f"the log says {first} devices or nodes, and {second} in another place: runs "
+            "on both are in it; no number is given: split it where a run starts",
         )
     elif log.restarts.word:
         yield Problem(
@@ -190,16 +190,16 @@ def of_path(parsed: ParsedLog, taken: int | None) -> Iterator[Problem]:
             f"{path_world} in all; {log.data_parallel} was taken",
         )
     if log.precision and path.precision and log.precision != path.precision:
-        both = {log.precision, path.precision}
+        precisions = {log.precision, path.precision}
         # Words of different teams for one thing
-        if both not in ({"amp", "fp16"}, {"amp", "bf16"}):
+        if precisions not in ({"amp", "fp16"}, {"amp", "bf16"}):
             yield Problem(
                 code="precision-mismatch",
                 message=f"the log says {log.precision}, its path {path.precision}",
             )
 
 
-def of_options(parsed: ParsedLog, batch: float | None) -> Iterator[Problem]:
+def option_problems(parsed: ParsedLog, batch: float | None) -> Iterator[Problem]:
     """Compare what a log says with the case, or the options, that declare its run.
 
     ``batch`` is the batch size per device by the log's words, if its lines do not show it.
@@ -233,7 +233,7 @@ def of_options(parsed: ParsedLog, batch: float | None) -> Iterator[Problem]:
         )
 
 
-def of_loss(loss_last: float | None) -> Iterator[Problem]:
+def loss_problems(loss_last: float | None) -> Iterator[Problem]:
     """Return a problem if the last loss of a log is not a finite number."""
     if loss_last is not None and not math.isfinite(loss_last):
         yield Problem(
@@ -242,7 +242,7 @@ def of_loss(loss_last: float | None) -> Iterator[Problem]:
         )
 
 
-def of_training(account: Account) -> Iterator[Problem]:
+def training_problems(account: Account) -> Iterator[Problem]:
     """Return a problem if measured iterations trained nothing: more than loss scaling skips."""
     measured, lost = account.iterations, account.lost
     what = f"{_count_of(lost)} of the {measured} iterations that were measured trained nothing"
@@ -279,7 +279,7 @@ def _count_of(iterations: float) -> str:
     return f"{max(1, round(iterations))}"
 
 
-def of_timeline(parsed: ParsedLog) -> Iterator[Problem]:
+def timeline_problems(parsed: ParsedLog) -> Iterator[Problem]:
     """Return what is odd about the course of a log."""
     timeline, fmt, killed_by = parsed.timeline, parsed.fmt, parsed.log_facts.killed_by
     if timeline.runs > 1:
@@ -332,7 +332,7 @@ def _interval(timeline: Timeline) -> float:
     return float(np.median(timeline.windows.iterations())) if len(timeline.windows) else 1
 
 
-def of_series(series: RateSeries, wait_share: float | None) -> Iterator[Problem]:
+def series_problems(series: RateSeries, wait_share: float | None) -> Iterator[Problem]:
     """Return what is odd about the rates that the throughput is made from."""
     if wait_share is not None and wait_share > DATA_BOUND:
         yield Problem(

@@ -83,16 +83,16 @@ def shape_of(line: bytes, fmt: Format) -> Shape | None:
     cut = len(line) - len(plain.text)  # a container's time stamp
     generator = random.Random(line)
     probes = [line, *(_with_other_digits(line, generator) for _ in range(_PROBES))]
-    found = _records((probe[cut:] for probe in probes), fmt)
-    if found is None or 0 < len(found) < len(probes):
+    records = _records((probe[cut:] for probe in probes), fmt)
+    if records is None or 0 < len(records) < len(probes):
         return None
-    if not found:
+    if not records:
         return Shape(is_record=False, numbers={}, constants={})
     places = [match.span() for match in _NUMBER.finditer(line, cut)]
     numbers: dict[str, _Number] = {}
     constants: dict[str, float] = {}
     for name in FIELDS:
-        values = [getattr(record, name) for record in found]
+        values = [getattr(record, name) for record in records]
         if all(value is None for value in values):
             continue
         if any(value is None for value in values):
@@ -273,7 +273,7 @@ class Reader:
         if not self._format.by_shape or self._stamped or len(self._shapes) > 4 * MOST_SHAPES:
             return {}
         shapes = text.translate(DIGITS_TO_0)
-        groups = _by_run(shapes) if _repeats(shapes) else _by_line(shapes)
+        groups = _lines_by_run(shapes) if _repeats(shapes) else _lines_by_shape(shapes)
         return groups if len(groups) <= MOST_SHAPES else {}
 
     def _rows(self, text: bytes) -> Iterator[Row]:
@@ -299,11 +299,11 @@ class Reader:
 def _repeats(shapes: bytes) -> bool:
     """Return whether a line mostly has the shape of the line before."""
     lines = shapes[:_SAMPLE].split(b"\n")
-    same = sum(one == other for one, other in pairwise(lines))
+    same = sum(line == following for line, following in pairwise(lines))
     return same > _MOSTLY * len(lines)
 
 
-def _by_run(shapes: bytes) -> dict[bytes, tuple[Places, Places]]:
+def _lines_by_run(shapes: bytes) -> dict[bytes, tuple[Places, Places]]:
     """Return the shapes of lines, each with which lines have it and where they start.
 
     Made for lines that mostly have the shape of the line before: few comparisons find them all.
@@ -313,14 +313,14 @@ def _by_run(shapes: bytes) -> dict[bytes, tuple[Places, Places]]:
     while (end := shapes.find(b"\n", start)) >= 0:
         size = end + 1 - start
         line = shapes[start : end + 1]
-        count = more = 1
-        while more:
-            at = start + size * count
-            if shapes[at : at + size * more] == line * more:
-                count += more
-                more *= 2
+        count = further = 1
+        while further:
+            begin = start + size * count
+            if shapes[begin : begin + size * further] == line * further:
+                count += further
+                further *= 2
             else:
-                more //= 2
+                further //= 2
         which = np.arange(count)
         groups[line[:-1]].append((index + which, start + size * which))
         start += size * count
@@ -331,14 +331,14 @@ def _by_run(shapes: bytes) -> dict[bytes, tuple[Places, Places]]:
     }
 
 
-def _by_line(shapes: bytes) -> dict[bytes, tuple[Places, Places]]:
+def _lines_by_shape(shapes: bytes) -> dict[bytes, tuple[Places, Places]]:
     """Return the same, where every line may have another shape."""
     groups: defaultdict[bytes, list[int]] = defaultdict(list)
     lines = shapes.split(b"\n")[:-1]
     for index, shape in enumerate(lines):
         groups[shape].append(index)
     starts = np.cumsum([0, *(len(line) + 1 for line in lines)])
-    return {shape: (np.array(found), starts[found]) for shape, found in groups.items()}
+    return {shape: (np.array(indices), starts[indices]) for shape, indices in groups.items()}
 
 
 def _joined(parts: Sequence[tuple[Places, Columns]]) -> Columns:

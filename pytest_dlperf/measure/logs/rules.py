@@ -34,7 +34,7 @@ def time_weighted(series: RateSeries, skip: int, until: int | None) -> Selection
 
 def dlperf(series: RateSeries, skip: int, until: int | None) -> Selection:
     """Return the mean of the printed speeds of steps ``skip`` to ``until`` (150 by default)."""
-    kept = _by_label(series, skip, until)
+    kept = _windows_by_label(series, skip, until)
     rate = float(np.mean(kept.printed_rate)) if len(kept) else None
     return Selection(series=kept, throughput=rate)
 
@@ -44,7 +44,7 @@ def dlperf_time(series: RateSeries, skip: int, until: int | None) -> Selection:
 
     None if there are no two, or the work of an iteration is unknown.
     """
-    kept = _by_label(series, skip, until)
+    kept = _windows_by_label(series, skip, until)
     stamped = ~np.isnan(series.at_s)
     # The window that ends where the first kept one starts has its stamp there.
     before = series.where(stamped & (series.last == (kept.first[0] - 1 if len(kept) else 0)))
@@ -69,7 +69,7 @@ def last_step(until: int | None) -> int:
     return 150 if until is None else until
 
 
-def _by_label(series: RateSeries, skip: int, until: int | None) -> RateSeries:
+def _windows_by_label(series: RateSeries, skip: int, until: int | None) -> RateSeries:
     end = last_step(until)
     starts = np.isnan(series.label_start) | (series.label_start >= skip)
     return series.where((series.label > skip) & (series.label <= end) & starts)

@@ -39,12 +39,12 @@ class UsualWork:
             work, whole = rate * seconds, round(rate * seconds)
             near = abs(work - whole) <= _allowed(seconds, self._resolution) * work
             self.usual = float(whole) if near and whole else work
-        # As ``of_usual_work``, which costs much more on single numbers.
+        # As ``rates_of_usual_work``, which costs much more on single numbers.
         is_odd = abs(rate * seconds / self.usual - 1) > _allowed(seconds, self._resolution)
         return self.usual / seconds if is_odd else rate
 
 
-def of_usual_work(rate: Floats, seconds: Floats, usual: float, resolution: float) -> Floats:
+def rates_of_usual_work(rate: Floats, seconds: Floats, usual: float, resolution: float) -> Floats:
     """Return the rates of the usual work, also for iterations of another work."""
     odd = np.abs(rate * seconds / usual - 1) > _allowed(seconds, resolution)
     return np.where(odd, usual / seconds, rate)

@@ -43,12 +43,12 @@ def sizes(parsed: ParsedLog) -> Sizes:
     unsure = _is_unsure(parsed, world) and not (declared_batch or parsed.log_facts.batch_size)
     batch: float | None = declared_batch
     source: Source | None = "option" if declared_batch else None
-    of_log = _of_log(parsed, world)
-    if batch is None and of_log is not None:
-        batch, source = of_log, "log"
+    logged = _batch_by_log(parsed, world)
+    if batch is None and logged is not None:
+        batch, source = logged, "log"
     if batch is None and path_batch is not None and not unsure:
         batch, source = path_batch, "path"
-    lines = _of_lines(parsed, world)
+    lines = _batch_by_lines(parsed, world)
     if lines is not None and (batch is None or abs(lines / batch - 1) > _ROUNDING):
         if batch is not None:
             odd = (*odd, _mismatch(batch, source, lines))
@@ -64,7 +64,7 @@ def sizes(parsed: ParsedLog) -> Sizes:
         batch_size_from=source if whole else None,
         global_batch=batch * world / parsed.options.split if batch and world else None,
         is_unsure=unsure and batch is None,
-        batch_by_words=of_log if lines is None else None,
+        batch_by_words=logged if lines is None else None,
         problems=odd,
     )
 
@@ -88,7 +88,7 @@ def _world(parsed: ParsedLog) -> tuple[int | None, Source | None, tuple[Problem,
     return (None, None, ()) if node is None else (node, "log", (odd,))
 
 
-def _of_log(parsed: ParsedLog, world: int | None) -> float | None:
+def _batch_by_log(parsed: ParsedLog, world: int | None) -> float | None:
     """Return the batch of a device by the log's words, a part of one where devices share it.
 
     Where the case says that they do, the batch of a replica.
@@ -111,7 +111,7 @@ def _is_unsure(parsed: ParsedLog, world: int | None) -> bool:
     return one_process and has_batch and world != 1 and not is_laid_out(parsed.path)
 
 
-def _of_lines(parsed: ParsedLog, world: int | None) -> float | None:
+def _batch_by_lines(parsed: ParsedLog, world: int | None) -> float | None:
     """Return the batch of a device by rate and seconds of the lines, where they have both."""
     scopes = {"device": 1, "replica": parsed.options.split, "global": world}
     devices = scopes.get(parsed.fmt.scope)

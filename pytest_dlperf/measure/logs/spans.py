@@ -88,9 +88,9 @@ def scaled(
     printed = np.where(window["printed_rate"] > 0, window["printed_rate"], window["rate"])
     rate = np.where(by_rate, window["rate"] * scale, made)
     # If the batch is unknown, or varies, it is a rate times its seconds.
-    both = window["rate"] * window["seconds_each"] * scale
+    product = window["rate"] * window["seconds_each"] * scale
     unsaid = varies or batch is None
-    each = np.where(by_rate & (both > 0) & unsaid, both, global_batch)
+    each = np.where(by_rate & (product > 0) & unsaid, product, global_batch)
     varied = window["work_each"]
     each = np.where(by_rate & (varied > LEAST) & (varied < MOST), varied * scale, each)
     iterations = window["last"] - window["first"] + 1

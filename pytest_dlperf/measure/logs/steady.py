@@ -9,7 +9,12 @@ import numpy as np
 
 from pytest_dlperf.measure.logs.declare import LEAST, MOST, Format
 from pytest_dlperf.measure.logs.records import Columns
-from pytest_dlperf.measure.logs.running import ROUNDING, Progress, RunningState, of_usual_work
+from pytest_dlperf.measure.logs.running import (
+    ROUNDING,
+    Progress,
+    RunningState,
+    rates_of_usual_work,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,12 +69,12 @@ def count_at_once(
     windows["label"] = done
     windows["epoch_begins"] = begins.astype(np.float64)
     running = progress.running
-    known = ~(np.isnan(windows["rate"]) & np.isnan(windows["seconds_each"]))
+    has_speed = ~(np.isnan(windows["rate"]) & np.isnan(windows["seconds_each"]))
     if fmt.averaging == "running":
-        if not known.all():
+        if not has_speed.all():
             return None
         if usual_work is not None and fmt.cost_resolution:
-            rate = of_usual_work(
+            rate = rates_of_usual_work(
                 windows["rate"], windows["seconds_each"], usual_work, fmt.cost_resolution
             )
             windows["rate"] = np.where(np.isnan(rate), windows["rate"], rate)
@@ -84,7 +89,7 @@ def count_at_once(
         progress.interval = int(further[~restarts][-1])
     progress.epoch_begins = bool(begins[-1])
     progress.running = running
-    kept = {name: column[known] for name, column in windows.items()}
+    kept = {name: column[has_speed] for name, column in windows.items()}
     return Counted(kept, counted - each + 1, counted)
 
 
@@ -130,8 +135,8 @@ def _carried(
     ends = np.concatenate([[progress.step], step[:-1]])[here]
     rest[here] = epoch_steps[here] - (ends + 1 - fmt.first_step)
     interval = progress.interval or 0
-    known = (rest >= 0) & (rest < max(1, interval)) & (later <= 1)
-    if not np.all(known[here]) or np.any(epoch_steps[here] <= fmt.running_since):
+    follows = (rest >= 0) & (rest < max(1, interval)) & (later <= 1)
+    if not np.all(follows[here]) or np.any(epoch_steps[here] <= fmt.running_since):
         return None
     # From an epoch's first record on; 0 where its mean restarts.
     begins = np.where(restarts, 0.0, np.nan)

@@ -228,9 +228,9 @@ class Timeline:
         of_all = [None if np.isnan(end) else int(end) for end in ends]
         self.total, self.epochs, self.epoch_steps = of_all
         losses = columns["loss"]
-        known = losses[~np.isnan(losses)]
-        if len(known):
-            self.loss_last = float(known[-1])
+        printed = losses[~np.isnan(losses)]
+        if len(printed):
+            self.loss_last = float(printed[-1])
         self.windows.extend(counted.windows)
         return True
 
@@ -243,23 +243,26 @@ class Timeline:
         if rank is not None:
             self.ranks.lines[rank] += 1
         step = self._joined_step(record)
-        at = self._progress
+        progress = self._progress
         self._hear_loss(record, step)
-        if self.bars.is_aside(record, at.epoch, begun=at.step is not None) or step is None:
+        if (
+            self.bars.is_aside(record, progress.epoch, begun=progress.step is not None)
+            or step is None
+        ):
             return
         self.prints += 1
         if self.ranks.is_repeat(record, step, rank):
             return
         if record.loss is not None:
             self.loss_last = record.loss
-        last_step = at.step
+        last_step = progress.step
         first = self._count(record, step)
-        self.untrained.take(record, first, at.counted)
+        self.untrained.take(record, first, progress.counted)
         self.steps += 1
         self.total, self.epochs = record.total, record.epochs
         self.epoch_steps = record.epoch_steps
         window = None
-        restarts = at.epoch_begins and last_step is not None and step <= last_step
+        restarts = progress.epoch_begins and last_step is not None and step <= last_step
         if self.bars.aside and not restarts:
             # The window, or the mean of the run, includes the time of the other activity.
             self._mean.leave_out(step, record.seconds or 0.0)
@@ -300,33 +303,33 @@ class Timeline:
 
     def _count(self, record: LogRecord, step: int) -> int:
         """Count the record's iterations; return the first of them."""
-        at = self._progress
+        progress = self._progress
         done = step + 1 - self._format.first_step
-        previous, at.step = at.step, step
-        epoch, at.epoch = at.epoch, record.epoch
-        before = at.counted
-        at.epoch_begins = epoch is not None and record.epoch != epoch
+        previous, progress.step = progress.step, step
+        epoch, progress.epoch = progress.epoch, record.epoch
+        before = progress.counted
+        progress.epoch_begins = epoch is not None and record.epoch != epoch
         if previous is None:
-            at.counted = done
+            progress.counted = done
             first = self._first_of_log(record, done)
             # One print alone does not show how many iterations it is of.
             self._of_first = 1 if first == 1 and record.start is None else done - first + 1
             return first
         counter = self._format.counter
         restarts = counter == "epoch" or (counter == "either" and step <= previous)
-        if at.epoch_begins and restarts and _later(record.epoch, epoch):
+        if progress.epoch_begins and restarts and _later(record.epoch, epoch):
             before += self._begin_epoch(record, previous)
-            at.counted = before + done
+            progress.counted = before + done
         elif step < previous or not _later(record.epoch, epoch):
             self.runs += 1
-            at.counted += done
+            progress.counted += done
             self._mean.restart()
         else:
-            at.interval = interval = max(1, step - previous)
-            at.counted += interval
+            progress.interval = interval = max(1, step - previous)
+            progress.counted += interval
             if self.steps == 1 and not self._format.warmup_removed:
                 before = self._start_where_the_log_does(interval)
-        at.counted = max(at.counted, before + 1)
+        progress.counted = max(progress.counted, before + 1)
         return before + 1
 
     def _begin_epoch(self, record: LogRecord, last_step: int) -> int:

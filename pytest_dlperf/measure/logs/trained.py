@@ -166,11 +166,11 @@ class Stretches:
 
 
 def _joined(
-    one: tuple[int, int, float, float], *others: tuple[int, int, float, float]
+    stretch: tuple[int, int, float, float], *following: tuple[int, int, float, float]
 ) -> tuple[int, int, float, float]:
     """Return two stretches as one, or the last one alone as it is."""
-    first, last, count, prints = one
-    for _, end, counted, printed in others:
+    first, last, count, prints = stretch
+    for _, end, counted, printed in following:
         last, count, prints = end, count + counted, prints + printed
     return first, last, count, prints
 
@@ -329,8 +329,8 @@ class Untrained:
                     stretches.add(int(first[row]), int(last[row]), float(columns[name][row]))
         for row in np.flatnonzero(np.isinf(losses) | (np.isinf(norms) & ~explained)):
             self._losses.add(int(first[row]), int(last[row]), float(last[row] - first[row] + 1))
-        known = np.flatnonzero(~np.isnan(losses))
-        for row in known if (losses == 0).any() else known[-1:]:
+        printed = np.flatnonzero(~np.isnan(losses))
+        for row in printed if (losses == 0).any() else printed[-1:]:
             norm = None if np.isnan(norms[row]) else float(norms[row])
             self._note_zero(float(losses[row]), norm, int(first[row]), int(last[row]))
         ends = last[~np.isnan(losses)]

@@ -25,7 +25,7 @@ _LOG_SECONDS: Final = 1.0
 _BYTE_SECONDS: Final = 5e-6
 
 
-def of_pattern(declared: LogPattern) -> Format:
+def format_of_pattern(declared: LogPattern) -> Format:
     """Return the format that a user's pattern declares.
 
     Its parser raises ``UsageError`` where the pattern takes too long on a line of the log.

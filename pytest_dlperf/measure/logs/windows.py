@@ -126,27 +126,27 @@ class LogWindows:
         }
 
 
-def _merged(one: dict[str, Floats], two: dict[str, Floats]) -> dict[str, Floats]:
-    n, m = (side["last"] - side["first"] + 1 for side in (one, two))
+def _merged(left: dict[str, Floats], right: dict[str, Floats]) -> dict[str, Floats]:
+    n, m = (side["last"] - side["first"] + 1 for side in (left, right))
     total = n + m
 
     def mean(name: str) -> Floats:
-        return (one[name] * n + two[name] * m) / total
+        return (left[name] * n + right[name] * m) / total
 
     def harmonic(name: str) -> Floats:
-        return total / (n / one[name] + m / two[name])
+        return total / (n / left[name] + m / right[name])
 
     return {
-        "first": two["last"] - total + 1,
-        "last": two["last"],
+        "first": right["last"] - total + 1,
+        "last": right["last"],
         "rate": harmonic("rate"),
         "printed_rate": harmonic("printed_rate"),
         "seconds_each": mean("seconds_each"),
         "wait_each": mean("wait_each"),
         "work_each": mean("work_each"),
-        "label": two["label"],
-        "label_start": one["label_start"],
-        "at_s": two["at_s"],
-        "prints": np.maximum(one["prints"], two["prints"]),
-        "epoch_begins": np.maximum(one["epoch_begins"], two["epoch_begins"]),
+        "label": right["label"],
+        "label_start": left["label_start"],
+        "at_s": right["at_s"],
+        "prints": np.maximum(left["prints"], right["prints"]),
+        "epoch_begins": np.maximum(left["epoch_begins"], right["epoch_begins"]),
     }

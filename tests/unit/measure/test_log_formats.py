@@ -139,7 +139,7 @@ def test_a_rate_that_cannot_be_scaled_is_not_given(tmp_path: Path) -> None:
 
 
 def test_a_users_own_pattern(tmp_path: Path) -> None:
-    fmt = user_pattern.of_pattern(
+    fmt = user_pattern.format_of_pattern(
         pattern(r"it (?P<step>\d+) (?P<rate>\S+) it/s", scope="device", unit="clips")
     )
     lines = [f"it {i} 32.0 it/s" for i in range(150)]

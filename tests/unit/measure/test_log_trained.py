@@ -245,7 +245,7 @@ def test_a_users_pattern_reads_the_words_as_well(tmp_path: Path):
         words = "NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: "
         return f"{words}{2.0**-lost_so_far}\n" * lost + f"it {i} 16.0 it/s"
 
-    fmt = user_pattern.of_pattern(OWN)
+    fmt = user_pattern.format_of_pattern(OWN)
 
     assert problem(read(tmp_path, lines, range(100, 250), fmt=fmt), "not-trained")
     assert read(tmp_path, lines, range(40), fmt=fmt).throughput == 16
@@ -273,7 +273,7 @@ def test_words_of_many_programs(tmp_path: Path, words: str, separator: str):
         step = f"it {i} 16.0 it/s"
         return f"{words}{separator}{step}" if lost else f"loss: 2.0 {step}"
 
-    fmt = user_pattern.of_pattern(OWN)
+    fmt = user_pattern.format_of_pattern(OWN)
     assert problem(read(tmp_path, lines, range(100, 240), fmt=fmt), "not-trained")
     assert read(tmp_path, lines, range(40), fmt=fmt).throughput == 16
     assert read(tmp_path, lines, {100}, fmt=fmt).throughput == 16
@@ -298,7 +298,7 @@ def test_gradients_that_are_not_numbers_in_words(tmp_path: Path, words: str):
     def lines(i: int, lost_so_far: int, lost: bool) -> str:
         return f"{words}\n" * lost + f"it {i} 16.0 it/s"
 
-    fmt = user_pattern.of_pattern(OWN)
+    fmt = user_pattern.format_of_pattern(OWN)
     assert problem(read(tmp_path, lines, range(100, 240), fmt=fmt), "not-trained")
 
 

@@ -45,7 +45,7 @@ def test_many_lines_that_each_take_long_are_too_much(monkeypatch: pytest.MonkeyP
     """Each is below the limit of a line, and the log is not."""
     times = iter(range(10**9))
     monkeypatch.setattr(user_pattern.time, "thread_time", lambda: next(times) * 0.02)
-    parse = user_pattern.of_pattern(pattern(HEAD)).parse
+    parse = user_pattern.format_of_pattern(pattern(HEAD)).parse
     line = b"step 1 rate 5 words"
     for _ in range(40):
         assert parse(line)
@@ -54,7 +54,9 @@ def test_many_lines_that_each_take_long_are_too_much(monkeypatch: pytest.MonkeyP
 
 
 def test_an_ordinary_pattern_reads_long_lines_and_leaves_no_timer():
-    parse = user_pattern.of_pattern(pattern(r"step (?P<step>\d+).*rate[=: ]*(?P<rate>\S+)")).parse
+    parse = user_pattern.format_of_pattern(
+        pattern(r"step (?P<step>\d+).*rate[=: ]*(?P<rate>\S+)")
+    ).parse
     before = signal.getsignal(signal.SIGVTALRM)
 
     record = parse(b"step 7 " + b"word 12 " * 900 + b"rate=5.5")
@@ -71,7 +73,7 @@ def test_a_pattern_that_cannot_be_compiled_is_refused():
 
 
 def test_a_pattern_need_not_be_utf_8():
-    parse = user_pattern.of_pattern(pattern(HEAD + os.fsdecode(b"caf\xe9"))).parse
+    parse = user_pattern.format_of_pattern(pattern(HEAD + os.fsdecode(b"caf\xe9"))).parse
     record = parse(b"step 1 rate 5 caf\xe9")
     assert record is not None
     assert record.step == 1
