@@ -10,8 +10,8 @@ import pytest
 
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.errors import CaseError
-from pytest_dlperf.core.metric import Figure, gates_of
-from pytest_dlperf.core.metrics import METRICS
+from pytest_dlperf.core.metric import Figure
+from pytest_dlperf.core.metrics import METRICS, gates_of
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.measure.summary import summarise
 from tests.helpers.record_files import case, rank_records, write
