@@ -77,23 +77,24 @@ def arithmetic_figures(
     an iteration in which other operators may have done matrix work as well is not all of it.
     """
     counted = [_counted(case, rank) for rank in records]
-    known = [one for one in counted if one is not None]
-    if len(known) < len(records):
+    counts = [count for count in counted if count is not None]
+    if len(counts) < len(records):
         return _declared(case, records, seconds)
     device_s = seconds * case.world_size
-    found = {"flop_per_s_per_device": sum(sum(one.values()) for one, _, _ in known) / device_s}
-    if all(forward for _, forward, _ in known):
-        model = 3 * sum(sum(forward.values()) for _, forward, _ in known)
-        found["model_flop_per_s_per_device"] = model / device_s
-    if all(_has_peak(flops, peak) for flops, _, peak in known):
-        ideal_s = sum(_ideal_s(flops, peak) for flops, _, peak in known)
-        found["hardware_flops_utilisation"] = ideal_s / device_s
-        most = max(known[0][0], key=lambda dtype: known[0][0][dtype])
-        found["peak_flop_per_s"] = min(peak[most] for _, _, peak in known)
-        if "model_flop_per_s_per_device" in found:
-            ideal_s = 3 * sum(_ideal_s(forward, peak) for _, forward, peak in known)
-            found["model_flops_utilisation"] = ideal_s / device_s
-    return {**found, **_declared(case, records, seconds)}
+    flop = sum(sum(flops.values()) for flops, _, _ in counts)
+    figures = {"flop_per_s_per_device": flop / device_s}
+    if all(forward for _, forward, _ in counts):
+        model = 3 * sum(sum(forward.values()) for _, forward, _ in counts)
+        figures["model_flop_per_s_per_device"] = model / device_s
+    if all(_has_peak(flops, peak) for flops, _, peak in counts):
+        ideal_s = sum(_ideal_s(flops, peak) for flops, _, peak in counts)
+        figures["hardware_flops_utilisation"] = ideal_s / device_s
+        most = max(counts[0][0], key=lambda dtype: counts[0][0][dtype])
+        figures["peak_flop_per_s"] = min(peak[most] for _, _, peak in counts)
+        if "model_flop_per_s_per_device" in figures:
+            ideal_s = 3 * sum(_ideal_s(forward, peak) for _, forward, peak in counts)
+            figures["model_flops_utilisation"] = ideal_s / device_s
+    return {**figures, **_declared(case, records, seconds)}
 
 
 #: Shares of a peak up to which a share may be above it: devices' clocks and counts are not exact.
@@ -179,13 +180,13 @@ def _declared(case: Case, records: Sequence[RankRecords], seconds: float) -> dic
     first, end = case.protocol.window
     work = sum(span.work for rank in records for span in rank.spans[first:end])
     rate = work * case.flops_per_unit / seconds / case.world_size
-    found = {"model_flop_per_s_per_device": rate}
-    peaks = [_peak_of(case, rank).get(DTYPE_OF_PRECISION[case.precision]) for rank in records]
-    known = [peak for peak in peaks if peak is not None]
-    if known and len(known) == len(records):
-        found["peak_flop_per_s"] = min(known)
-        found["model_flops_utilisation"] = rate / min(known)
-    return found
+    figures = {"model_flop_per_s_per_device": rate}
+    dtype = DTYPE_OF_PRECISION[case.precision]
+    peaks = [peak for rank in records if (peak := _peak_of(case, rank).get(dtype)) is not None]
+    if peaks and len(peaks) == len(records):
+        figures["peak_flop_per_s"] = min(peaks)
+        figures["model_flops_utilisation"] = rate / min(peaks)
+    return figures
 
 
 def energy_figures(case: Case, gpu_figures: Mapping[str, float], rate: float) -> dict[str, float]:

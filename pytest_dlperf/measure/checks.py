@@ -96,11 +96,12 @@ def _check_digests(case: Case, records: Sequence[RankRecords]) -> None:
     """Raise ``CaseError`` unless ranks that hold the same parameters have the same numbers."""
     values = [(rank.rank, rank.by_kind["checksum"]["value"]) for rank in records]
     checksums: list[tuple[int, Checksum]] = [(rank, value) for rank, value in values if value]
-    whole = {(found["digest"], found["tensors"]) for _, found in checksums}
-    if len(whole) > 1 or _shards_differ([found for _, found in checksums]):
+    whole = {(checksum["digest"], checksum["tensors"]) for _, checksum in checksums}
+    if len(whole) > 1 or _shards_differ([checksum for _, checksum in checksums]):
         digests = ", ".join(
-            f"rank {rank}: {(found if len(whole) > 1 else found.get('shards', found))['digest']}"
-            for rank, found in checksums
+            f"rank {rank}: "
+            f"{(checksum if len(whole) > 1 else checksum.get('shards', checksum))['digest']}"
+            for rank, checksum in checksums
         )
         raise CaseError(
             f"the replicated parameters differ between ranks after training ({digests})"
@@ -116,20 +117,20 @@ def _check_parameters(case: Case, records: Sequence[RankRecords]) -> None:
         model = rank.by_kind["model"]
         for place, count in model.get("held", {"": model["parameter_count"]}).items():
             counts.setdefault(place, set()).add(count)
-    for found in counts.values():
-        if len(found) > 1:
+    for numbers in counts.values():
+        if len(numbers) > 1:
             raise CaseError(
-                f"ranks have different numbers of parameters: {sorted(found)}", subject=case.id
+                f"ranks have different numbers of parameters: {sorted(numbers)}", subject=case.id
             )
 
 
 def _shards_differ(checksums: Sequence[Checksum]) -> bool:
     """Return whether two ranks that hold the same shards of parameters hold other numbers."""
-    if len({"shards" in found for found in checksums}) > 1:
+    if len({"shards" in checksum for checksum in checksums}) > 1:
         return True
-    shards = [found["shards"] for found in checksums if "shards" in found]
-    found = {(one["place"], one["digest"], one["tensors"]) for one in shards}
-    return len(found) > len({one["place"] for one in shards})
+    shards = [checksum["shards"] for checksum in checksums if "shards" in checksum]
+    numbers = {(shard["place"], shard["digest"], shard["tensors"]) for shard in shards}
+    return len(numbers) > len({shard["place"] for shard in shards})
 
 
 def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:
@@ -145,18 +146,18 @@ def _check_samples(case: Case, records: Sequence[RankRecords]) -> None:
         if not samples:
             continue
         for sample in samples:
-            other = readers.setdefault(sample, rank.rank)
-            if replica_of(other) != replica_of(rank.rank):
+            reader = readers.setdefault(sample, rank.rank)
+            if replica_of(reader) != replica_of(rank.rank):
                 raise CaseError(
-                    f"ranks {other} and {rank.rank} both read sample {sample} in their "
+                    f"ranks {reader} and {rank.rank} both read sample {sample} in their "
                     "first batch; each rank must read its own samples, through the "
                     "framework's distributed sampler",
                     subject=case.id,
                 )
-        other, theirs = batches.setdefault(replica_of(rank.rank), (rank.rank, samples))
-        if samples != theirs:
+        reader, first_samples = batches.setdefault(replica_of(rank.rank), (rank.rank, samples))
+        if samples != first_samples:
             raise CaseError(
-                f"ranks {other} and {rank.rank} share a batch ({case.parallel}), and "
+                f"ranks {reader} and {rank.rank} share a batch ({case.parallel}), and "
                 "begin with other samples; read those of the replica, through job.loader(dataset)",
                 subject=case.id,
             )
@@ -358,10 +359,10 @@ def checked_in_part(records: Sequence[RankRecords]) -> list[Problem]:
 def unchecked(case: Case, records: Sequence[RankRecords]) -> list[Problem]:
     """Return what could not be looked at: the batch, the precision, or parts of it."""
     model = records[0].by_kind["model"]
-    found = []
+    problems = []
     unwatched = model.get("unwatched")
     if not model["input_shapes"]:
-        found.append(
+        problems.append(
             Problem(
                 code="batch-unchecked",
                 message="the model's inputs were not looked at"
@@ -371,9 +372,9 @@ def unchecked(case: Case, records: Sequence[RankRecords]) -> list[Problem]:
             )
         )
     if uncounted := _uncounted(records):
-        found.append(_partly_unchecked(case, model["flops_by_dtype"], uncounted))
+        problems.append(_partly_unchecked(case, model["flops_by_dtype"], uncounted))
     elif not model["flops_by_dtype"]:
-        found.append(
+        problems.append(
             Problem(
                 code="precision-unchecked",
                 message=f"its arithmetic was not looked at: {unwatched}"
@@ -383,7 +384,7 @@ def unchecked(case: Case, records: Sequence[RankRecords]) -> list[Problem]:
                 "CUDA graph, what torch.cuda.graph captures is seen",
             )
         )
-    return found
+    return problems
 
 
 #: What is not said of a training with operators that nothing counts, by its framework.

@@ -101,7 +101,7 @@ class Devices:
                 used = named or [gpu for gpu in self._all() if _is_named(gpu.slug, ran_on)]
                 slugs = {gpu.slug for gpu in used} or {_slug(_plain_name(ran_on))}
         facts = [self.gpus[gpu.number].facts for gpu in used or self._all()]
-        limits = {limit for one in facts if (limit := _lowered(one)) is not None}
+        limits = {limit for gpu_facts in facts if (limit := _lowered(gpu_facts)) is not None}
         return self._class_of(sorted(slugs)) + "".join(f"-at-{w:.0f}w" for w in sorted(limits))
 
     def _used(self, count: int | None) -> list[SeenGpu]:
@@ -130,7 +130,7 @@ def detect() -> Devices:
         visible_cores=visible_cores(),
         cpu_name=cpu_name,
         cpu_has_bf16=cpu_has_bf16,
-        seen=_seen(gpus),
+        seen=_seen_gpus(gpus),
     )
 
 
@@ -153,7 +153,7 @@ def _is_named(slug: str, name: str) -> bool:
     return re.fullmatch(re.escape(_slug(_plain_name(name))) + r"(-\d+gb)?", slug) is not None
 
 
-def _seen(gpus: tuple[Gpu, ...]) -> tuple[SeenGpu, ...]:
+def _seen_gpus(gpus: tuple[Gpu, ...]) -> tuple[SeenGpu, ...]:
     """Return the GPUs that ranks see; empty if that is unknown."""
     # CUDA numbers the fastest first, whatever the driver does.
     numbers = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")
@@ -166,13 +166,13 @@ def _seen(gpus: tuple[Gpu, ...]) -> tuple[SeenGpu, ...]:
     ]
     slugs = [_gpu_slug(gpu) for gpu in gpus]
     for i, gpu in enumerate(gpus):
-        for one in gpu.facts.slices if gpu.facts else ():
-            units.append(GpuProcesses(index=i, uuid=one.uuid, memory_by_process=None))
-            slugs.append(_slug(_plain_name(one.name)))
-    found = gpus_of(len(gpus) + len(units), units, [gpu.name for gpu in gpus], os.environ)
-    if isinstance(found, str):
+        for mig_slice in gpu.facts.slices if gpu.facts else ():
+            units.append(GpuProcesses(index=i, uuid=mig_slice.uuid, memory_by_process=None))
+            slugs.append(_slug(_plain_name(mig_slice.name)))
+    places = gpus_of(len(gpus) + len(units), units, [gpu.name for gpu in gpus], os.environ)
+    if isinstance(places, str):
         return ()
-    return tuple(SeenGpu(number=units[place].index, slug=slugs[place]) for place in found)
+    return tuple(SeenGpu(number=units[place].index, slug=slugs[place]) for place in places)
 
 
 def visible_cores() -> int:
@@ -188,7 +188,7 @@ def _nvidia() -> tuple[tuple[Gpu, ...], str]:
         present = _nvidia_present()
         driver = open_nvml() if present else ""
         if isinstance(driver, Nvml) and (facts := driver.facts()):
-            return tuple(_of_driver(one) for one in facts), ""
+            return tuple(map(_gpu_of_driver, facts)), ""
         return (), (
             f"{present}, but there is no nvidia-smi, and NVML does not answer: no driver is "
             f"installed, or this container lacks its part (driver capability utility); {driver}"
@@ -238,9 +238,8 @@ def _ask_smi(binary: str, query: str) -> _Printed:
         _leave(process)
         return _Printed([], f"nvidia-smi does not answer: it took more than {_ANSWER_S:g} s")
     if process.returncode != 0:
-        said = (out + err).strip().splitlines()
-        said_first = said[0] if said else "no output"
-        return _Printed([], f"nvidia-smi ended with exit code {process.returncode}: {said_first}")
+        output = (out + err).strip().splitlines() or ["no output"]
+        return _Printed([], f"nvidia-smi ended with exit code {process.returncode}: {output[0]}")
     return _Printed([line for line in out.splitlines() if line.strip()])
 
 
@@ -261,18 +260,18 @@ def _with_facts(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     """Return the GPUs with what nvidia-ml-py says of them, where it says it of these."""
     driver = open_nvml() if gpus else ""
     facts = driver.facts() if isinstance(driver, Nvml) else []
-    if [one.name for one in facts] != [gpu.name for gpu in gpus]:
+    if [gpu_facts.name for gpu_facts in facts] != [gpu.name for gpu in gpus]:
         # The bus alone says as much of GPUs of one model, so that the machine has one class
         # whether nvidia-ml-py is installed or not
         is_one_model = len({gpu.name for gpu in gpus}) == 1
         return tuple(replace(gpu, on_bus=_on_bus(None)) for gpu in gpus) if is_one_model else gpus
     return tuple(
-        replace(gpu, facts=one, on_bus=_on_bus(one.pci_device))
-        for gpu, one in zip(gpus, facts, strict=True)
+        replace(gpu, facts=gpu_facts, on_bus=_on_bus(gpu_facts.pci_device))
+        for gpu, gpu_facts in zip(gpus, facts, strict=True)
     )
 
 
-def _of_driver(facts: GpuFacts) -> Gpu:
+def _gpu_of_driver(facts: GpuFacts) -> Gpu:
     return Gpu(
         name=facts.name,
         memory_mib=facts.memory_mib,

@@ -45,16 +45,16 @@ def gpu_disturbance(folder: str, device_ids: Sequence[str | None]) -> tuple[dict
     text = path.read_text(encoding="utf-8")
     lines: list[GpuRecord] = [json.loads(line) for line in text.splitlines()]
     gpus: dict[tuple[int, str], list[GpuRecord]] = {}
-    for line in _of_ranks(lines, device_ids):
+    for line in _lines_of_ranks(lines, device_ids):
         gpus.setdefault((line["index"], line["uuid"]), []).append(line)
     reasons = [
-        _lost(i, one) or _others(i, one) or _throttled(i, one)
-        for (i, _), one in sorted(gpus.items())
+        _lost(i, samples) or _others_words(i, samples) or _throttled(i, samples)
+        for (i, _), samples in sorted(gpus.items())
     ]
     return _figures(list(gpus.values())), next(filter(None, reasons), "")
 
 
-def _of_ranks(lines: list[GpuRecord], device_ids: Sequence[str | None]) -> list[GpuRecord]:
+def _lines_of_ranks(lines: list[GpuRecord], device_ids: Sequence[str | None]) -> list[GpuRecord]:
     """Return the lines of the GPUs that ranks used, as far as that is known."""
     used = {_plain(uuid) for uuid in device_ids if uuid}
     reported = [line for line in lines if _plain(line["uuid"]) in used]
@@ -80,7 +80,7 @@ def _lost(index: int, lines: Sequence[GpuRecord]) -> str:
     )
 
 
-def _known(lines: Iterable[GpuRecord], name: GpuFigure) -> list[float]:
+def _values(lines: Iterable[GpuRecord], name: GpuFigure) -> list[float]:
     return [value for line in lines if (value := line[name]) is not None]
 
 
@@ -89,7 +89,7 @@ def _window(lines: Sequence[GpuRecord]) -> list[GpuRecord]:
 
 
 def _share(lines: Sequence[GpuRecord], bits: int) -> float | None:
-    known = _known(_window(lines), "clock_reasons")
+    known = _values(_window(lines), "clock_reasons")
     return sum(bool(int(reasons) & bits) for reasons in known) / len(known) if known else None
 
 
@@ -106,20 +106,19 @@ def _figures(gpus: Sequence[Sequence[GpuRecord]]) -> dict[str, float]:
     """Return the figures of the worst GPU: the lowest clocks, the highest of all else."""
     everything = [line for lines in gpus for line in lines]
     window = _window(everything)
-    clocks = [_known(_window(lines), "sm_clock_mhz") for lines in gpus]
-    found: dict[str, Sequence[float | None]] = {
-        "gpu_sm_clock_mhz": [-statistics.median(known) for known in clocks if known],
+    clocks = [_values(_window(lines), "sm_clock_mhz") for lines in gpus]
+    of_gpus: dict[str, Sequence[float | None]] = {
+        "gpu_sm_clock_mhz": [-statistics.median(mhz) for mhz in clocks if mhz],
         "gpu_sm_clock_share": [-share for lines in gpus if (share := _clock_share(lines))],
-        "gpu_temperature_c": _known(window, "temperature_c"),
+        "gpu_temperature_c": _values(window, "temperature_c"),
         "gpu_power_capped_share": [_share(lines, POWER_CAP) for lines in gpus],
         "gpu_throttled_share": [_share(lines, sum(THROTTLED)) for lines in gpus],
-        "gpu_others_memory_bytes": _known(everything, "others_memory_bytes"),
-        "gpu_others_utilisation": _known(everything, "others_utilisation"),
+        "gpu_others_memory_bytes": _values(everything, "others_memory_bytes"),
+        "gpu_others_utilisation": _values(everything, "others_utilisation"),
     }
-    known = {name: [v for v in values if v is not None] for name, values in found.items()}
-    worst = {name: abs(float(max(values))) for name, values in known.items() if values}
-    power = [_power_w(lines) for lines in gpus]
-    watts = [one for one in power if one is not None]
+    figures = {name: [v for v in values if v is not None] for name, values in of_gpus.items()}
+    worst = {name: abs(float(max(values))) for name, values in figures.items() if values}
+    watts = [power_w for lines in gpus if (power_w := _power_w(lines)) is not None]
     # Of all GPUs or of none: a mean over some would be a figure of others
     return {**worst, "gpu_power_w": statistics.fmean(watts)} if len(watts) == len(gpus) else worst
 
@@ -130,23 +129,23 @@ def _power_w(lines: Sequence[GpuRecord]) -> float | None:
     From the driver's counter of energy, in millijoules. None where there is none, and between
     samples that are less than a second apart: the counter moves in steps.
     """
-    known = [(one["time"], one["energy_mj"]) for one in _window(lines)]
-    if len(known) < 2 or known[-1][0] - known[0][0] < _LEAST_ENERGY_S:
+    samples = [(line["time"], line["energy_mj"]) for line in _window(lines)]
+    if len(samples) < 2 or samples[-1][0] - samples[0][0] < _LEAST_ENERGY_S:
         return None
-    (begin_s, begin_mj), (end_s, end_mj) = known[0], known[-1]
+    (begin_s, begin_mj), (end_s, end_mj) = samples[0], samples[-1]
     if begin_mj is None or end_mj is None:
         return None
     return (end_mj - begin_mj) / 1000 / (end_s - begin_s)
 
 
-def _others(index: int, lines: Sequence[GpuRecord]) -> str:
+def _others_words(index: int, lines: Sequence[GpuRecord]) -> str:
     """Return a sentence if others used the GPU; processes that only hold memory do not count."""
-    window = _known(_window(lines), "others_utilisation")
-    before = _known([line for line in lines if line["when"] == "before"], "others_utilisation")
+    window = _values(_window(lines), "others_utilisation")
+    before = _values([line for line in lines if line["when"] == "before"], "others_utilisation")
     share = statistics.fmean(window) if window else max(before, default=0.0)
     if share <= _OTHERS:
         return ""
-    memory = max(_known(lines, "others_memory_bytes"), default=0)
+    memory = max(_values(lines, "others_memory_bytes"), default=0)
     when = "while it was measured" if window else "before the ranks did"
     return f"others used GPU {index} ({share:.0%} of its time, {memory / 2**30:.1f} GiB) {when}"
 
@@ -157,8 +156,8 @@ def _throttled(index: int, lines: Sequence[GpuRecord]) -> str:
         return ""
     window = _window(lines)
     names = [name for bit, name in THROTTLED.items() if _share(lines, bit)]
-    figures = [f"{max(values):.0f} °C" for values in [_known(window, "temperature_c")] if values]
-    clocks, most = _known(window, "sm_clock_mhz"), _known(window, "max_sm_clock_mhz")
+    figures = [f"{max(values):.0f} °C" for values in [_values(window, "temperature_c")] if values]
+    clocks, most = _values(window, "sm_clock_mhz"), _values(window, "max_sm_clock_mhz")
     if clocks and most:
         figures.append(f"SM clock {statistics.median(clocks):.0f} of {max(most):.0f} MHz")
     words = f" ({', '.join(figures)})" if figures else ""
@@ -209,18 +208,18 @@ def disturbance(
         start = rank.by_kind["start"]
         # Nodes that are containers of one machine use its CPUs together.
         machines.setdefault(start.get("boot") or start["node"], []).append(rank)
-    found = []
+    nodes = []
     for ranks in machines.values():
         windows = [window for rank in ranks if (window := _host_window(rank)) is not None]
         if len(windows) < len(ranks):
             continue
         node = " and ".join(sorted({window.node for window in windows}))
-        shares, sentence = _of_node(node, windows, on_gpus=on_gpus)
+        shares, sentence = _shares_of_node(node, windows, on_gpus=on_gpus)
         beyond = max(shares["others"] / _SHARE, shares["steal"] / _STEAL)
-        found.append((bool(sentence), beyond, node, shares, sentence))
-    if not found:
+        nodes.append((bool(sentence), beyond, node, shares, sentence))
+    if not nodes:
         return {}, ""
-    _, _, _, shares, sentence = max(found, key=lambda one: one[:3])
+    _, _, _, shares, sentence = max(nodes, key=lambda measured: measured[:3])
     return shares, sentence
 
 
@@ -240,11 +239,11 @@ def _host_window(records: RankRecords) -> _Window | None:
     )
 
 
-def _of_node(
+def _shares_of_node(
     node: str, windows: Sequence[_Window], *, on_gpus: bool
 ) -> tuple[dict[str, float], str]:
     # Of ranks that took equally long, the one that saw most
-    longest = max(windows, key=lambda one: (one.seconds, one.busy_s + one.stolen_s, one.stolen_s))
+    longest = max(windows, key=lambda w: (w.seconds, w.busy_s + w.stolen_s, w.stolen_s))
     launchers_s: dict[str, float] = {}
     for window in windows:
         launchers_s[window.node] = max(launchers_s.get(window.node, 0.0), window.launcher_s)

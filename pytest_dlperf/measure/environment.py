@@ -36,13 +36,13 @@ def with_target(environment: Environment, probed: ProbeAnswer, *, prefix: str) -
         "image": image,
         "os of the ranks": probed.get("os"),
     }
-    software = {**_known(of_framework), **environment.software, **_known(of_place)}
+    software = {**_known_texts(of_framework), **environment.software, **_known_texts(of_place)}
     if probed and not image:
         software.pop("image", None)  # that of the pytest side
     return replace(environment, software=software)
 
 
-def _known(values: Mapping[str, str | int | None]) -> dict[str, str]:
+def _known_texts(values: Mapping[str, str | int | None]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
@@ -128,7 +128,7 @@ def collect(devices: Devices, device: str, facts: RunFacts, *, pinned: str | Non
         machine_class=pinned or hardware,
         hardware=hardware,
         node=start.get("node", platform.node()),
-        software=_known(software),
+        software=_known_texts(software),
         packages=facts.get("settings", {}).get("packages", {}),
         machine={key: value for key, value in machine.items() if value},
     )
@@ -149,12 +149,12 @@ def _gpu_settings(devices: Devices) -> dict[str, str]:
     words: dict[str, list[str | None]] = {
         "gpu power limit": [_power(gpu) for gpu in gpus],
         "gpu clocks set": [_clock(gpu.set_clock_mhz) for gpu in gpus],
-        "gpu ecc": [_on(gpu.ecc) for gpu in gpus],
-        "gpu mig": [_on(gpu.mig) for gpu in gpus],
-        "gpu persistence": [_on(gpu.persistence) for gpu in gpus],
+        "gpu ecc": [_mode_words(gpu.ecc) for gpu in gpus],
+        "gpu mig": [_mode_words(gpu.mig) for gpu in gpus],
+        "gpu persistence": [_mode_words(gpu.persistence) for gpu in gpus],
         "gpu nvlinks": [None if gpu.nvlinks is None else str(gpu.nvlinks) for gpu in gpus],
         "gpu path to the next": [gpu.path_to_next for gpu in gpus],
-        "gpu slices": [", ".join(one.name for one in gpu.slices) or None for gpu in gpus],
+        "gpu slices": [", ".join(mig.name for mig in gpu.slices) or None for gpu in gpus],
     }
     return {
         name: " / ".join(dict.fromkeys(word for word in each if word))
@@ -174,7 +174,7 @@ def _clock(mhz: int | None) -> str | None:
     return None if mhz is None else f"{mhz} MHz"
 
 
-def _on(value: bool | None) -> str | None:  # of a GPU's mode
+def _mode_words(value: bool | None) -> str | None:
     return None if value is None else "on" if value else "off"
 
 

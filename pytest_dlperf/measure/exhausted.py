@@ -144,17 +144,17 @@ def full_disk(run: Run, messages: Iterable[str]) -> str:
     errors = [run.log_error, *messages]
     if run.end.reason is EndReason.REPORT_NOT_WRITTEN:
         errors.append(str(run.end))
-    said = next((text for text in errors if _DISK.search(text)), "")
+    message = next((text for text in errors if _DISK.search(text)), "")
     free = free_bytes(folder)
     is_full = free is not None and free < _FULL_BYTES
-    if not said and not is_full:
+    if not message and not is_full:
         return ""
-    if "File too large" in said:
-        return f"a file met the limit of its size ({said}) in {folder}; see ulimit -f"
+    if "File too large" in message:
+        return f"a file met the limit of its size ({message}) in {folder}; see ulimit -f"
     left = "" if free is None else f", {free // 2**10} KiB are free"
     return (
-        f"the disk is full ({said or 'nothing fits any more'}): {folder}{left}; make room there, "
-        "or name another folder with --dlperf-workdir"
+        f"the disk is full ({message or 'nothing fits any more'}): {folder}{left}; make room "
+        "there, or name another folder with --dlperf-workdir"
     )
 
 

@@ -79,10 +79,10 @@ def cause_of(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
         ended = _ended(case, run)
     else:
         ended = _exited(case, run, run.exit_code)
-    others = ""
+    first_failure = ""
     if run.exit_code is not None and run.exit_code > 0 and failures:
-        others = f" (rank {failures[0].rank} then saw: {failures[0].record['message']})"
-    return f"{ended}; {stopped}{others}"
+        first_failure = f" (rank {failures[0].rank} then saw: {failures[0].record['message']})"
+    return f"{ended}; {stopped}{first_failure}"
 
 
 def _ended(case: Case, run: Run) -> str:

@@ -31,7 +31,7 @@ class GpuWatch:
         self._nvml = None if isinstance(found, str) else found
         self._protocol = case.protocol
         self._workdir = plan.workdir
-        self._ours = [folder for folder in (plan.workdir, other_arm) if folder]
+        self._own_folders = [folder for folder in (plan.workdir, other_arm) if folder]
         self._chosen = None if self._nvml is None else _chosen(case, plan, self._nvml)
         self._knows_ours = nvml.counts_our_processes()
         # The driver's figures contain the run before for as long as this.
@@ -62,27 +62,29 @@ class GpuWatch:
     def _record(self, when: Literal["before", "window"], sample: GpuSample) -> GpuRecord:
         """Return the record of a sample; the figures of others are None where they are unknown."""
         held = sample.memory_by_process
-        ours: set[int] = set()
+        own_pids: set[int] = set()
         if self._knows_ours:
-            ours = {
+            own_pids = {
                 pid
                 for pid in {*(held or ()), *(sample.utilisation_by_process or ())}
-                if any(nvml.belongs_to_run(pid, folder) for folder in self._ours)
+                if any(nvml.belongs_to_run(pid, folder) for folder in self._own_folders)
             }
-        others = memory = None
+        other_pids = memory = None
         if held is not None and (self._knows_ours or when == "before"):
-            others = set(held) - ours
-            memory = sum(held[pid] or 0 for pid in others)
+            other_pids = set(held) - own_pids
+            memory = sum(held[pid] or 0 for pid in other_pids)
         used = None
         if self._knows_ours and sample.utilisation_by_process is not None:
-            used = sum(v for pid, v in sample.utilisation_by_process.items() if pid not in ours)
+            used = sum(
+                v for pid, v in sample.utilisation_by_process.items() if pid not in own_pids
+            )
         elif when == "before":
             used = sample.figures["utilisation"]
         record: GpuRecord = {
             **sample.figures,
             "when": when,
             "time": time.time(),
-            "others": None if others is None else len(others),
+            "others": None if other_pids is None else len(other_pids),
             "others_memory_bytes": memory,
             "others_utilisation": used,
         }

@@ -132,7 +132,7 @@ class Nvml:
     def sample(self, since_s: float) -> list[GpuSample]:
         """Return every GPU now; what processes used is counted from ``since_s`` of the epoch."""
         since_us = int(since_s * 1e6)
-        return [self._one(unit, since_us) for unit in self._units]
+        return [self._sample_of(unit, since_us) for unit in self._units]
 
     def processes(self) -> list[GpuProcesses]:
         """Return the processes that compute on every GPU now, then on every slice."""
@@ -155,10 +155,10 @@ class Nvml:
 
     def _slices(self, board: _Unit) -> list[_Unit]:
         nvml, found = self._module, []
-        if not (self._of("nvmlDeviceGetMigMode", board.handle) or [0])[0]:
+        if not (self._answer("nvmlDeviceGetMigMode", board.handle) or [0])[0]:
             return []
-        for index in range(self._of("nvmlDeviceGetMaxMigDeviceCount", board.handle) or 0):
-            handle = self._of("nvmlDeviceGetMigDeviceHandleByIndex", board.handle, index)
+        for index in range(self._answer("nvmlDeviceGetMaxMigDeviceCount", board.handle) or 0):
+            handle = self._answer("nvmlDeviceGetMigDeviceHandleByIndex", board.handle, index)
             uuid = None if handle is None else self._ask(nvml.nvmlDeviceGetUUID, handle)
             if uuid is not None:
                 found.append(_Unit(board.index, _text(uuid), handle, board.handle))
@@ -166,22 +166,22 @@ class Nvml:
 
     def _facts(self, board: _Unit, following: Any) -> GpuFacts:
         nvml, handle = self._module, board.handle
-        memory = self._of("nvmlDeviceGetMemoryInfo", handle)
-        capability = self._of("nvmlDeviceGetCudaComputeCapability", handle)
-        pci = self._of("nvmlDeviceGetPciInfo", handle)
-        mig, ecc = (self._of(f"nvmlDeviceGet{what}Mode", handle) for what in ("Mig", "Ecc"))
-        persistence = self._of("nvmlDeviceGetPersistenceMode", handle)
+        memory = self._answer("nvmlDeviceGetMemoryInfo", handle)
+        capability = self._answer("nvmlDeviceGetCudaComputeCapability", handle)
+        pci = self._answer("nvmlDeviceGetPciInfo", handle)
+        mig, ecc = (self._answer(f"nvmlDeviceGet{what}Mode", handle) for what in ("Mig", "Ecc"))
+        persistence = self._answer("nvmlDeviceGetPersistenceMode", handle)
         clock, default = (
-            self._of(f"nvmlDeviceGet{which}ApplicationsClock", handle, nvml.NVML_CLOCK_SM)
+            self._answer(f"nvmlDeviceGet{which}ApplicationsClock", handle, nvml.NVML_CLOCK_SM)
             for which in ("", "Default")
         )
         level = None
         if len(self._boards) > 1:
-            level = self._of("nvmlDeviceGetTopologyCommonAncestor", handle, following)
+            level = self._answer("nvmlDeviceGetTopologyCommonAncestor", handle, following)
         return GpuFacts(
             name=self._name(handle),
             uuid=board.uuid,
-            driver=_text(self._of("nvmlSystemGetDriverVersion") or "unknown"),
+            driver=_text(self._answer("nvmlSystemGetDriverVersion") or "unknown"),
             memory_mib=0 if memory is None else memory.total // 2**20,
             compute_capability=None if capability is None else _version(*capability),
             pci_device=None if pci is None else f"{pci.pciDeviceId >> 16:04x}",
@@ -191,8 +191,10 @@ class Nvml:
                 for s in self._units
                 if s.board is handle and s.handle is not handle
             ),
-            power_limit_w=_watts(self._of("nvmlDeviceGetEnforcedPowerLimit", handle)),
-            power_default_w=_watts(self._of("nvmlDeviceGetPowerManagementDefaultLimit", handle)),
+            power_limit_w=_watts(self._answer("nvmlDeviceGetEnforcedPowerLimit", handle)),
+            power_default_w=_watts(
+                self._answer("nvmlDeviceGetPowerManagementDefaultLimit", handle)
+            ),
             ecc=None if ecc is None else bool(ecc[0]),
             persistence=None if persistence is None else bool(persistence),
             set_clock_mhz=clock if clock != default else None,
@@ -201,10 +203,12 @@ class Nvml:
         )
 
     def _name(self, handle: Any) -> str:
-        return _text(self._of("nvmlDeviceGetName", handle) or "unknown GPU")
+        return _text(self._answer("nvmlDeviceGetName", handle) or "unknown GPU")
 
     def _nvlinks(self, handle: Any) -> int | None:
-        states = [self._of("nvmlDeviceGetNvLinkState", handle, link) for link in range(_NVLINKS)]
+        states = [
+            self._answer("nvmlDeviceGetNvLinkState", handle, link) for link in range(_NVLINKS)
+        ]
         known = [state for state in states if state is not None]
         return sum(known) if known else None
 
@@ -212,7 +216,7 @@ class Nvml:
         running = self._first_of(_PROCESSES, handle, empty=[])
         return None if running is None else {p.pid: p.usedGpuMemory for p in running}
 
-    def _one(self, unit: _Unit, since_us: int) -> GpuSample:
+    def _sample_of(self, unit: _Unit, since_us: int) -> GpuSample:
         nvml, board = self._module, unit.board
         used = self._ask(nvml.nvmlDeviceGetUtilizationRates, unit.handle)
         figures = GpuFigures(
@@ -227,7 +231,7 @@ class Nvml:
             utilisation=None if used is None else used.gpu / 100,
             energy_mj=None
             if unit.handle is not board
-            else self._of("nvmlDeviceGetTotalEnergyConsumption", board),
+            else self._answer("nvmlDeviceGetTotalEnergyConsumption", board),
         )
         try:
             nvml.nvmlDeviceGetUUID(board)
@@ -236,20 +240,20 @@ class Nvml:
         return GpuSample(
             figures=figures,
             memory_by_process=self._memory(unit.handle),
-            utilisation_by_process=self._by_process(unit.handle, since_us),
+            utilisation_by_process=self._utilisation(unit.handle, since_us),
         )
 
-    def _by_process(self, handle: Any, since_us: int) -> dict[int, float] | None:
+    def _utilisation(self, handle: Any, since_us: int) -> dict[int, float] | None:
         ask = getattr(self._module, "nvmlDeviceGetProcessUtilization", None)
         samples = None if ask is None else self._ask(ask, handle, since_us, empty=[])
         if samples is None:
             return None
-        found: dict[int, float] = {}
-        for one in samples:
-            found[one.pid] = max(found.get(one.pid, 0.0), one.smUtil / 100)
-        return found
+        shares: dict[int, float] = {}
+        for process in samples:
+            shares[process.pid] = max(shares.get(process.pid, 0.0), process.smUtil / 100)
+        return shares
 
-    def _of(self, name: str, *arguments: Any) -> Any:
+    def _answer(self, name: str, *arguments: Any) -> Any:
         """Return an answer; None where the module, this GPU or its driver has none."""
         function = getattr(self._module, name, None)
         return None if function is None else self._ask(function, *arguments)

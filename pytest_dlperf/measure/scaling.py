@@ -64,5 +64,5 @@ def _share(ranks: Sequence[RankScaling]) -> float | None:
 
 
 def _slowest(rates: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    sizes = set.intersection(*(set(one) for one in rates))
-    return {size: min(one[size] for one in rates) for size in sorted(sizes, key=int)}
+    sizes = set.intersection(*(set(rank) for rank in rates))
+    return {size: min(rank[size] for rank in rates) for size in sorted(sizes, key=int)}

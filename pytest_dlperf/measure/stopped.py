@@ -74,8 +74,8 @@ def where_stopped(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
         )
         for rank in range(case.ranks)
     ]
-    ranks.sort(key=lambda one: one.order)
-    return "; ".join(_words(one, case, run) for one in ranks[:_MOST_RANKS])
+    ranks.sort(key=lambda rank: rank.order)
+    return "; ".join(_words(rank, case, run) for rank in ranks[:_MOST_RANKS])
 
 
 def silent_ranks(case: Case, records: Sequence[RankRecords]) -> list[int]:
@@ -112,39 +112,39 @@ def pid_namespace() -> str:
         return ""  # not Linux
 
 
-def _words(one: _Rank, case: Case, run: Run) -> str:
-    if not one.started:
-        return f"rank {one.rank} never started"
-    where = f"at iteration {one.iterations} of {case.protocol.iterations}"
-    if one.iterations < 0:
+def _words(rank: _Rank, case: Case, run: Run) -> str:
+    if not rank.started:
+        return f"rank {rank.rank} never started"
+    where = f"at iteration {rank.iterations} of {case.protocol.iterations}"
+    if rank.iterations < 0:
         where = "while being built"
-    why = "" if one.spoke else f", without a word: {_why(one, case, run)}"
-    return f"rank {one.rank} stopped {where}{why}"
+    why = "" if rank.spoke else f", without a word: {_why(rank, case, run)}"
+    return f"rank {rank.rank} stopped {where}{why}"
 
 
-def _why(one: _Rank, case: Case, run: Run) -> str:
-    stack = one.stack
+def _why(rank: _Rank, case: Case, run: Run) -> str:
+    stack = rank.stack
     if stack is not None and stack.crash:
         return f"it crashed ({stack.crash}) in {stack.place}"
-    if stack is not None and one.device_read:
-        return f"it waited for its GPU in {stack.place}: {one.device_read}{_since(one, run)}"
+    if stack is not None and rank.device_read:
+        return f"it waited for its GPU in {stack.place}: {rank.device_read}{_since(rank, run)}"
     if stack is not None and stack.waits and case.ranks > 1:
-        return f"it waited for the others in {stack.place}{_since(one, run)}"
+        return f"it waited for the others in {stack.place}{_since(rank, run)}"
     if stack is not None:
-        return f"it was in {stack.place}{_since(one, run)}"
-    if one.alive and run.end.is_by_itself:
+        return f"it was in {stack.place}{_since(rank, run)}"
+    if rank.alive and run.end.is_by_itself:
         return "it kept running, and was killed"
-    if one.alive:
-        return f"it hung, and ignored SIGTERM{_since(one, run)}"
+    if rank.alive:
+        return f"it hung, and ignored SIGTERM{_since(rank, run)}"
     if run.oom_kills:
         return killed_for_memory(case)
-    if one.alive is False:
+    if rank.alive is False:
         return "its process was gone: it was killed, or it left early"
     return "it was killed, or it hangs"
 
 
-def _since(one: _Rank, run: Run) -> str:
-    if one.progress is None:
+def _since(rank: _Rank, run: Run) -> str:
+    if rank.progress is None:
         return ""
-    seconds = max(0.0, run.started_at_s + run.elapsed_s - one.progress.at_s)
-    return f", {seconds:.0f} s after its {'last iteration' if one.iterations > 0 else 'start'}"
+    seconds = max(0.0, run.started_at_s + run.elapsed_s - rank.progress.at_s)
+    return f", {seconds:.0f} s after its {'last iteration' if rank.iterations > 0 else 'start'}"

@@ -201,32 +201,39 @@ def own_metrics(case: Case, records: Sequence[RankRecords]) -> dict[str, Figure]
     Raises ``CaseError`` where two ranks give one name another unit or direction, and for a name
     that a metric of pytest-dlperf has.
     """
-    found: dict[str, tuple[int, Figure]] = {}
+    metrics: dict[str, tuple[int, Figure]] = {}
     for rank in records:
-        for name, one in rank.by_kind.get("metrics", {"values": {}})["values"].items():
+        for name, value in rank.by_kind.get("metrics", {"values": {}})["values"].items():
             if name in METRICS or name in EVERY_CASE:
                 raise CaseError(
                     f"metric {name} is a built-in name; give yours another", subject=case.id
                 )
-            better: Literal["lower", "higher"] = "higher" if one["better"] == "higher" else "lower"
-            mine = Figure(value=one["value"], unit=one["unit"], better=better)
-            first, worst = found.setdefault(name, (rank.rank, mine))
-            if (worst.unit, worst.better) != (mine.unit, mine.better):
+            better: Literal["lower", "higher"] = (
+                "higher" if value["better"] == "higher" else "lower"
+            )
+            figure = Figure(value=value["value"], unit=value["unit"], better=better)
+            first, worst = metrics.setdefault(name, (rank.rank, figure))
+            if (worst.unit, worst.better) != (figure.unit, figure.better):
                 raise CaseError(
                     f"metric {name} has unit {worst.unit!r}, better {worst.better!r} "
-                    f"on rank {first}, and unit {mine.unit!r}, better {mine.better!r} on rank "
+                    f"on rank {first}, and unit {figure.unit!r}, better {figure.better!r} on rank "
                     f"{rank.rank}; give it one meaning on all ranks",
                     subject=case.id,
                 )
-            is_worse = mine.value > worst.value if better == "lower" else mine.value < worst.value
-            found[name] = (first, mine if is_worse else worst)
-    return {name: figure for name, (_, figure) in found.items()}
+            is_worse = (
+                figure.value > worst.value if better == "lower" else figure.value < worst.value
+            )
+            metrics[name] = (first, figure if is_worse else worst)
+    return {name: worst for name, (_, worst) in metrics.items()}
 
 
 def _reserved(records: Sequence[RankRecords]) -> dict[str, float]:
     """Return the reserved memory of the largest rank; nothing where a rank does not know it."""
-    known = [rank.by_kind["memory"].get("reserved_bytes") for rank in records]
-    amounts = [float(one) for one in known if one is not None]
+    amounts = [
+        float(reserved)
+        for rank in records
+        if (reserved := rank.by_kind["memory"].get("reserved_bytes")) is not None
+    ]
     return {"reserved_bytes": max(amounts)} if len(amounts) == len(records) else {}
 
 
@@ -261,11 +268,19 @@ def _facts(case: Case, records: Sequence[RankRecords], window: _Window) -> RunFa
         facts["settings"] = first["settings"]
     if imports := [rank.by_kind["imports"] for rank in records if "imports" in rank.by_kind]:
         facts["imports"] = ImportsRecord(
-            files={path: digest for one in imports for path, digest in one["files"].items()},
-            copies={path: copy for one in imports for path, copy in one["copies"].items()},
-            outside=sorted({path for one in imports for path in one["outside"]}),
-            read=sorted({path for one in imports for path in one["read"]}),
-            started_processes=any(one["started_processes"] for one in imports),
+            files={
+                path: digest
+                for rank_imports in imports
+                for path, digest in rank_imports["files"].items()
+            },
+            copies={
+                path: copy
+                for rank_imports in imports
+                for path, copy in rank_imports["copies"].items()
+            },
+            outside=sorted({path for rank_imports in imports for path in rank_imports["outside"]}),
+            read=sorted({path for rank_imports in imports for path in rank_imports["read"]}),
+            started_processes=any(rank_imports["started_processes"] for rank_imports in imports),
         )
     if not case.command:
         facts["model"] = {**facts["model"], "parameter_count": parameter_count(case, records)}

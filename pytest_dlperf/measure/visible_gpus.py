@@ -43,13 +43,13 @@ def gpus_of(
     first_slice = {gpus[i].index: i for i in reversed(slices.values())}
     value = environ.get("CUDA_VISIBLE_DEVICES")
     entries = [str(number) for number in range(len(boards))] if value is None else value.split(",")
-    found: list[int] = []
+    places: list[int] = []
     by_number = False
     for entry in (entry.strip() for entry in entries[:count]):
         if entry.startswith("MIG-"):
             if entry not in slices:
                 return f"CUDA_VISIBLE_DEVICES={value} names partitions (MIG)"
-            found.append(slices[entry])
+            places.append(slices[entry])
             continue
         if entry.isdigit() and int(entry) < len(boards):
             number = int(entry)
@@ -63,11 +63,11 @@ def gpus_of(
             if len(named) != 1:
                 break
             [number] = named
-        found.append(first_slice.get(boards[number].index, number))
+        places.append(first_slice.get(boards[number].index, number))
     is_sorted = environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    if by_number and len(set(names)) > 1 and not is_sorted and len(found) < len(boards):
+    if by_number and len(set(names)) > 1 and not is_sorted and len(places) < len(boards):
         return (
             "this host has GPUs of several models, and CUDA numbers the fastest first; set "
             "CUDA_DEVICE_ORDER=PCI_BUS_ID"
         )
-    return found
+    return places

@@ -23,20 +23,6 @@ NOT_YET: Final = (
     "pytest_dlperf/core/verdict.py",
     "pytest_dlperf/flow",
     "pytest_dlperf/judge",
-    "pytest_dlperf/measure/arithmetic.py",
-    "pytest_dlperf/measure/checks.py",
-    "pytest_dlperf/measure/devices.py",
-    "pytest_dlperf/measure/disturbance.py",
-    "pytest_dlperf/measure/environment.py",
-    "pytest_dlperf/measure/exhausted.py",
-    "pytest_dlperf/measure/failure.py",
-    "pytest_dlperf/measure/gpu_watch.py",
-    "pytest_dlperf/measure/nvml.py",
-    "pytest_dlperf/measure/scaling.py",
-    "pytest_dlperf/measure/shared_drift.py",
-    "pytest_dlperf/measure/stopped.py",
-    "pytest_dlperf/measure/summary.py",
-    "pytest_dlperf/measure/visible_gpus.py",
 )
 #: Names that stand for a noun.
 PRONOUNS: Final = frozenset(
@@ -53,7 +39,13 @@ NO_NOUN: Final = re.compile(r"_?(?:(?:of|by)(?:_\w+)?|in|on|to|with|without)")
 SHORT_LINES: Final = 17
 #: Keys of files and of the marker: they stay as users know them.
 KEYS: Final = frozenset(
-    {"Case.known", "EnvironmentBlock.others", "GpuRecord.others", "Judgement.known"}
+    {
+        "Case.known",
+        "Devices.seen",
+        "EnvironmentBlock.others",
+        "GpuRecord.others",
+        "Judgement.known",
+    }
 )
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
