@@ -29,7 +29,7 @@ from pytest_dlperf.flow.sides import (
     unmeasured,
 )
 from pytest_dlperf.judge.evidence.logs import LogSide
-from pytest_dlperf.judge.verdict import reworded, said, with_finding
+from pytest_dlperf.judge.verdict import plain_judgement, reworded, with_finding
 from pytest_dlperf.judge.words.options import Options
 from pytest_dlperf.measure.logs.problems import with_remedy
 from pytest_dlperf.report.schemas import FORMAT
@@ -100,15 +100,15 @@ def _verdict(
 ) -> Judgement:
     current = ", ".join(arguments.current)
     if now is None:
-        return said(Verdict.NOT_RUN, f"{current} does not have it")
+        return plain_judgement(Verdict.NOT_RUN, f"{current} does not have it")
     if held := unmeasured({current: now, arguments.base: before}):
         return held
     if before is None:
-        return said(Verdict.NO_BASELINE, f"{arguments.base} does not have it")
+        return plain_judgement(Verdict.NO_BASELINE, f"{arguments.base} does not have it")
     try:
         judgement = judge_sides(before, now, rule, paired=arguments.paired)
     except CaseError as error:
-        return said(Verdict.ERROR, str(error))
+        return plain_judgement(Verdict.ERROR, str(error))
     except KeyError as error:
         raise UsageError(f"{current}: {error} is missing") from error
     files = {os.path.realpath(name) for name in arguments.current}

@@ -32,7 +32,7 @@ from pytest_dlperf.flow.lock_step import (
 )
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
 from pytest_dlperf.flow.runner import Runner
-from pytest_dlperf.judge.verdict import judge_pairs, said, with_finding
+from pytest_dlperf.judge.verdict import judge_pairs, plain_judgement, with_finding
 from pytest_dlperf.launch.arms.alike import with_path_as_long
 
 if TYPE_CHECKING:
@@ -356,7 +356,9 @@ class _Pairs:
         throughput = Comparison(now=measurement.throughput, verdict=Verdict.NOT_RUN)
         return Measured(
             measurement=measurement,
-            judgement=said(Verdict.NOT_RUN, reason, code="equal-arms", throughput=throughput),
+            judgement=plain_judgement(
+                Verdict.NOT_RUN, reason, code="equal-arms", throughput=throughput
+            ),
             case=self._case,
             facts=self._runs[NOW][0].facts,
             against=replace(self._against(None), unaffected=True),

@@ -30,7 +30,7 @@ from pytest_dlperf.judge.two_stages import (
     with_same_code,
     without_pairs,
 )
-from pytest_dlperf.judge.verdict import judge_pairs, said, with_finding
+from pytest_dlperf.judge.verdict import judge_pairs, plain_judgement, with_finding
 from pytest_dlperf.launch.arms.git import missing_commit, top_of
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def confirmed(
     rule = replace(bench.policy.rule, tolerance=stage.tolerance)
     bench = replace(bench, policy=replace(bench.policy, rule=rule))
     change, explanation = stage.change, stored.explanation
-    code = said(Verdict.PASSED, "no file that ranks import differs")
+    code = plain_judgement(Verdict.PASSED, "no file that ranks import differs")
     if not stage.same_code:
         try:
             paired = _paired(case, bench, stored, stage, workload_folder)
@@ -227,7 +227,9 @@ def confirmed(
             return confirmed(case, bench, stored, instead, workload_folder=workload_folder)
         assert paired.against is not None
         same = paired.against.unaffected
-        code = said(Verdict.PASSED, paired.judgement.reason) if same else paired.judgement
+        code = (
+            plain_judgement(Verdict.PASSED, paired.judgement.reason) if same else paired.judgement
+        )
         # What ranks with the code of before have as well is not the code's doing
         change = change.without_that_of(session, paired.against.software)
         explanation = paired.explanation

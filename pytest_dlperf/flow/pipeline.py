@@ -38,7 +38,7 @@ from pytest_dlperf.judge.budget import marked_cut_short, never_measured
 from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.gates import unmoved_by_speed
 from pytest_dlperf.judge.tolerance import tolerance_of
-from pytest_dlperf.judge.verdict import judge, said, with_finding
+from pytest_dlperf.judge.verdict import judge, plain_judgement, with_finding
 from pytest_dlperf.measure.exhausted import file_words
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 #: Of a case before it is measured.
-_NOTHING: Final = said(Verdict.NOT_RUN, "it was not measured")
+_NOTHING: Final = plain_judgement(Verdict.NOT_RUN, "it was not measured")
 
 
 def run_case(case: Case, bench: Bench, *, workload_folder: str) -> Outcome:
@@ -64,7 +64,7 @@ def run_case(case: Case, bench: Bench, *, workload_folder: str) -> Outcome:
 def refused_case(case: Case, bench: Bench, why: str) -> Outcome:
     """Return the outcome of a case that cannot run here, and is an error, as ``why`` says."""
     mode = mode_of(bench, "")
-    judgement = said(Verdict.ERROR, f"{case.id}: {why}")
+    judgement = plain_judgement(Verdict.ERROR, f"{case.id}: {why}")
     return _outcome_of(case, bench, mode, replace(mode.so_far, judgement=judgement))
 
 
@@ -137,9 +137,9 @@ def measured_by(mode: Mode, case: Case, bench: Bench) -> Measured:
     except BudgetSpentError:
         judgement = never_measured(case.id, bench.policy.budget_text)
     except NotRunError as error:
-        judgement = said(Verdict.NOT_RUN, str(error))
+        judgement = plain_judgement(Verdict.NOT_RUN, str(error))
     except DlperfError as error:
-        judgement = said(Verdict.ERROR, str(error))
+        judgement = plain_judgement(Verdict.ERROR, str(error))
     except Exception as error:  # noqa: BLE001  # any: the session goes on
         if isinstance(error, OSError) and error.errno is not None:
             # A full disk or a removed folder fails this case only.
@@ -147,7 +147,7 @@ def measured_by(mode: Mode, case: Case, bench: Bench) -> Measured:
         else:
             place = bench.watcher.place()
             words = f"while {place}, {unforeseen(error)}" if place else unforeseen(error)
-        judgement = said(Verdict.ERROR, f"{case.id}: {words}")
+        judgement = plain_judgement(Verdict.ERROR, f"{case.id}: {words}")
     return replace(mode.so_far, judgement=judgement)
 
 
@@ -274,7 +274,7 @@ class ByStoredSessions(Mode):
 
 def _left_to_node_0(case: Case, part: NodePart) -> Judgement:
     runs = case.protocol.runs
-    return said(
+    return plain_judgement(
         Verdict.NOT_RUN,
         f"the part of node {part.node_rank} is done ({runs} "
         f"{'run' if runs == 1 else 'runs'} of {case.layout}); node 0 judges it",

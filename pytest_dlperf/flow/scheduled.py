@@ -18,7 +18,7 @@ from pytest_dlperf.core.place import IN_JOB, Scheduling
 from pytest_dlperf.core.verdict import Judgement, Verdict
 from pytest_dlperf.flow.target_report import UNKNOWN_DEVICES, TargetReport, read_report
 from pytest_dlperf.flow.watcher import Watcher
-from pytest_dlperf.judge.verdict import said
+from pytest_dlperf.judge.verdict import plain_judgement
 from pytest_dlperf.launch.schedulers.slurm_job import Heartbeat, JobRequest
 from pytest_dlperf.launch.schedulers.slurm_queue import Job, SlurmQueue
 from pytest_dlperf.measure.devices import Devices
@@ -118,14 +118,14 @@ class Jobs:
             self._await(job, results)
             return self._taken(case, job, results)
         except NotRunError as error:
-            judgement = said(Verdict.NOT_RUN, str(error))
+            judgement = plain_judgement(Verdict.NOT_RUN, str(error))
         except DlperfError as error:
-            judgement = said(Verdict.ERROR, str(error))
+            judgement = plain_judgement(Verdict.ERROR, str(error))
         return self._without_job(case, judgement)
 
     def refused(self, case: Case, why: str) -> Outcome:
         """Return the outcome of a case that cannot run, and is an error, as ``why`` says."""
-        judgement = said(Verdict.ERROR, f"{case.id}: {why}")
+        judgement = plain_judgement(Verdict.ERROR, f"{case.id}: {why}")
         return self._without_job(case, judgement)
 
     def _without_job(self, case: Case, judgement: Judgement) -> Outcome:

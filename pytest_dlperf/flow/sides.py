@@ -26,7 +26,7 @@ from pytest_dlperf.judge.verdict import (
     judge_logs,
     judge_number_pairs,
     judge_numbers,
-    said,
+    plain_judgement,
 )
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
@@ -74,7 +74,7 @@ def judge_sides(
     """
     if paired:
         if failed := failure(side_of(before), side_of(now)):
-            return said(Verdict.ERROR, failed)
+            return plain_judgement(Verdict.ERROR, failed)
         return judge_number_pairs(numbers_of_side(before, name), numbers_of_side(now, "now"), rule)
     if isinstance(before, Numbers) and isinstance(now, Numbers):
         return judge_numbers(replace(before, name=name), now, rule)
@@ -102,7 +102,7 @@ def unmeasured(sides: Mapping[str, Training | None]) -> Judgement | None:
     verdict = side.judgement.verdict
     if verdict in GOOD or (side.interrupted and not errors):
         verdict = Verdict.NOT_RUN
-    return said(verdict, f"{name}: {side.judgement.reason}")
+    return plain_judgement(verdict, f"{name}: {side.judgement.reason}")
 
 
 def _keeps_verdict(side: Training | None) -> TypeGuard[Outcome]:

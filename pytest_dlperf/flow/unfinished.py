@@ -10,7 +10,7 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.budget import marked_cut_short
-from pytest_dlperf.judge.verdict import judge, said
+from pytest_dlperf.judge.verdict import judge, plain_judgement
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench
@@ -27,7 +27,7 @@ def unfinished(case: Case, bench: Bench, why: str, *, workload_folder: str) -> O
     if failure := bench.runs.failure(case):
         return Outcome(
             case=case,
-            judgement=said(Verdict.ERROR, failure),
+            judgement=plain_judgement(Verdict.ERROR, failure),
             environment=bench.hosts.environment(case, {}),
             time=now,
         )
@@ -37,7 +37,7 @@ def unfinished(case: Case, bench: Bench, why: str, *, workload_folder: str) -> O
     count = f"{len(runs)} {'run was' if len(runs) == 1 else 'runs were'} measured"
     if bench.side_by_side is not None:
         reason = f"{count} of this arm, and their pairs are not kept: {why}"
-        judgement = said(Verdict.NOT_RUN, reason)
+        judgement = plain_judgement(Verdict.NOT_RUN, reason)
         return Outcome(case=case, judgement=judgement, time=now)
     runner = Runner(bench=bench, lease=None, workload_folder=workload_folder)
     measurement = marked_cut_short(runner.measurement(case, runs, []), why)
@@ -45,7 +45,7 @@ def unfinished(case: Case, bench: Bench, why: str, *, workload_folder: str) -> O
     seen = judge(case, measurement, baseline, bench.policy.rule).throughput
     return Outcome(
         case=case,
-        judgement=said(
+        judgement=plain_judgement(
             Verdict.NOT_RUN,
             f"{count}, and not judged: {why}",
             throughput=seen.as_refused(Verdict.NOT_RUN),

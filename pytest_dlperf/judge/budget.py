@@ -9,7 +9,7 @@ from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.judge.decide import BUDGET_SPENT
-from pytest_dlperf.judge.verdict import said, with_finding
+from pytest_dlperf.judge.verdict import plain_judgement, with_finding
 
 
 def marked_cut_short(measurement: Measurement, why: str) -> Measurement:
@@ -56,7 +56,7 @@ def _open(compared: Comparison) -> Comparison:
 
 def never_measured(case_id: str, budget: str) -> Judgement:
     """Return the judgement of a case for which the budget left no run."""
-    return said(
+    return plain_judgement(
         Verdict.INCONCLUSIVE,
         f"{case_id} was not measured: the budget of {budget} was spent before; it runs "
         "first next time, or raise --dlperf-budget",

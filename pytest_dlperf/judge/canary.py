@@ -85,9 +85,9 @@ def slower_perhaps(
     It is beyond the margin of the device. Where the case fell by as much, it is evidence all the
     same. The metrics that vary by themselves on CPU processes are left out.
     """
-    found = shifts(measurement, stored, device, spreads=0.0)
-    falls = [one for one in found if one.size < 0 and (device, one.name) not in _LOOSE]
-    return min(falls, key=lambda one: one.size, default=None)
+    moved = shifts(measurement, stored, device, spreads=0.0)
+    falls = [shift for shift in moved if shift.size < 0 and (device, shift.name) not in _LOOSE]
+    return min(falls, key=lambda shift: shift.size, default=None)
 
 
 def shifts(
@@ -107,14 +107,14 @@ def shifts(
         node: [s.canary_by_node[node] for s in stored if node in s.canary_by_node]
         for node in nodes
     }
-    found: list[Shift] = []
+    moved: list[Shift] = []
     for node in (node for node in nodes if own[node]):
         now = [run.canary_by_node.get(node, {}) for run in measurement.runs]
-        found += _shifts(now, own[node], device, node if len(nodes) > 1 else "", spreads=spreads)
+        moved += _shifts(now, own[node], device, node if len(nodes) > 1 else "", spreads=spreads)
     if not nodes or not all(own.values()):
         now, before = [run.canary for run in measurement.runs], [s.canary for s in stored]
-        found += _shifts(now, before, device, "", spreads=spreads)
-    return found
+        moved += _shifts(now, before, device, "", spreads=spreads)
+    return moved
 
 
 def _shifts(

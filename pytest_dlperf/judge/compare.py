@@ -34,7 +34,7 @@ def compare(sides: Sides, tolerance: float, rule: Rule, spent: Spending) -> Comp
 
 
 def comparison_of(
-    found: Contrast,
+    contrast: Contrast,
     tolerance: float,
     rule: Rule,
     spent: Spending,
@@ -43,13 +43,13 @@ def comparison_of(
 ) -> Comparison:
     """Return the comparison that a contrast makes, without the values themselves."""
     return Comparison(
-        change=change_of(sign * found.shift),
-        interval=interval_of(found, sign),
-        sees=seen_by(found, rule, spent, sign=sign),
+        change=change_of(sign * contrast.shift),
+        interval=interval_of(contrast, sign),
+        sees=seen_by(contrast, rule, spent, sign=sign),
         tolerance=tolerance,
-        verdict=verdict_of(found, tolerance, rule, spent, sign=sign),
-        p_regressed=found.p_below(-margin(rule.min_effect, sign)),
-        p_passed=found.p_above(-margin(tolerance, sign)),
+        verdict=verdict_of(contrast, tolerance, rule, spent, sign=sign),
+        p_regressed=contrast.p_below(-margin(rule.min_effect, sign)),
+        p_passed=contrast.p_above(-margin(tolerance, sign)),
     )
 
 

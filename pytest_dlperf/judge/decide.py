@@ -42,11 +42,13 @@ def counting(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     Of two stages those of the one that decides. What fresh runs were to confirm is open where
     there was no time for them; a count needs one run only.
     """
-    stages = {one.text(DECIDED_BY) for one in findings if DECIDED_BY in one.figures}
-    own = [one for one in findings if not one.stage or one.stage in stages]
-    if not any(one.code == BUDGET_SPENT and one.figures.get("unconfirmed") for one in own):
+    stages = {finding.text(DECIDED_BY) for finding in findings if DECIDED_BY in finding.figures}
+    own = [finding for finding in findings if not finding.stage or finding.stage in stages]
+    if not any(
+        finding.code == BUDGET_SPENT and finding.figures.get("unconfirmed") for finding in own
+    ):
         return tuple(own)
-    return tuple(_unconfirmed(one) for one in own)
+    return tuple(_unconfirmed(finding) for finding in own)
 
 
 def _unconfirmed(finding: Finding) -> Finding:
@@ -57,6 +59,6 @@ def _unconfirmed(finding: Finding) -> Finding:
 
 def refusal(findings: Iterable[Finding]) -> Finding | None:
     """Return the finding that forbids to judge, the strongest first; None if none does."""
-    refusing = [one for one in findings if one.weight in REFUSING]
+    refusing = [finding for finding in findings if finding.weight in REFUSING]
     weight = strongest(refusing)
-    return next((one for one in refusing if one.weight is weight), None)
+    return next((finding for finding in refusing if finding.weight is weight), None)

@@ -21,7 +21,7 @@ KNOWN_SLOWDOWN: Final = "known-slowdown"
 
 
 def with_known(
-    judgement: Judgement, known: Known | None, today: date, fixed: Collection[str] = ()
+    judgement: Judgement, slowdown: Known | None, today: date, fixed: Collection[str] = ()
 ) -> Judgement:
     """Return the judgement with the state of the known slowdown, if there is one.
 
@@ -32,16 +32,16 @@ def with_known(
     than it explains. A good throughput fails as ``gone`` once its interval excludes the slowdown.
     """
     judgement = without_findings(judgement, {KNOWN_SLOWDOWN})
-    finding = None if known is None else _finding(judgement, known, today, fixed)
+    finding = None if slowdown is None else _finding(judgement, slowdown, today, fixed)
     if finding is None:
         return judgement
     state = finding.text("state")
-    found = with_findings(judgement, finding)
-    return replace(found, known=KnownState(state) if state else None)
+    noted = with_findings(judgement, finding)
+    return replace(noted, known=KnownState(state) if state else None)
 
 
 def _finding(
-    judgement: Judgement, known: Known, today: date, fixed: Collection[str]
+    judgement: Judgement, slowdown: Known, today: date, fixed: Collection[str]
 ) -> Finding | None:
     """Return what is to be said of the known slowdown; None if nothing is."""
     rate = judgement.throughput
@@ -49,30 +49,30 @@ def _finding(
         return None
     if rate.interval is None or not rate.is_judged:
         return None
-    state, others = "", ""
+    state, unexplained = "", ""
     if rate.verdict is Verdict.REGRESSED:
-        if today > date.fromisoformat(known.until):
+        if today > date.fromisoformat(slowdown.until):
             state = KnownState.EXPIRED
-        elif rate.interval[1] < known.change:
+        elif rate.interval[1] < slowdown.change:
             state = KnownState.WORSE
         else:
-            others = "; ".join(_unexplained(judgement, known, fixed))
-            state = "" if others else KnownState.KNOWN
-    elif rate.verdict in GOOD and rate.interval[0] > known.change:
+            unexplained = "; ".join(_unexplained(judgement, slowdown, fixed))
+            state = "" if unexplained else KnownState.KNOWN
+    elif rate.verdict in GOOD and rate.interval[0] > slowdown.change:
         state = KnownState.GONE
     elif judgement.verdict is not Verdict.REGRESSED:
         return None
     figures: dict[str, FigureValue | None] = {
         "state": str(state),
-        "issue": known.issue,
-        "known_change": known.change,
-        "until": known.until,
-        "others": others,
+        "issue": slowdown.issue,
+        "known_change": slowdown.change,
+        "until": slowdown.until,
+        "others": unexplained,
     }
     return Finding(code=KNOWN_SLOWDOWN, weight=Weight.NOTE, figures=known_figures(figures))
 
 
-def _unexplained(judgement: Judgement, known: Known, fixed: Collection[str]) -> list[str]:
+def _unexplained(judgement: Judgement, slowdown: Known, fixed: Collection[str]) -> list[str]:
     """Return, in words, the other metrics that regressed by more than the slowdown would.
 
     The slowdown lowers the speedup by as much, makes what takes time longer by as much, and moves
@@ -85,10 +85,10 @@ def _unexplained(judgement: Judgement, known: Known, fixed: Collection[str]) -> 
     }
     # No session with the slowdown is stored, so that it does not explain the anchor
     names: list[str] = [name for name in ("anchor", "peak_memory") if name in regressed]
-    if "speedup" in regressed and _best(regressed["speedup"]) < known.change:
+    if "speedup" in regressed and _best(regressed["speedup"]) < slowdown.change:
         names.append("speedup")
     reasons = [short_worse(_as_finding(name, regressed[name])) for name in names]
-    longer = 1 / (1 + known.change) - 1
+    longer = 1 / (1 + slowdown.change) - 1
     for name in sorted(set(regressed) - set(EVERY_CASE)):
         interval = regressed[name].interval
         if name in fixed or interval is None or min(map(abs, interval)) > longer:

@@ -8,7 +8,7 @@ from pytest_dlperf.judge.evidence import Evidence
 
 
 def comparison_figures(
-    comparison: Comparison, **others: FigureValue | None
+    comparison: Comparison, **further: FigureValue | None
 ) -> dict[str, FigureValue]:
     """Return what is known of a comparison, and ``others``; shares are of 1."""
     low, high = comparison.interval or (None, None)
@@ -22,7 +22,7 @@ def comparison_figures(
             "tolerance": comparison.tolerance,
             "sees": comparison.sees,
             "runs_needed": comparison.runs_needed,
-            **others,
+            **further,
         }
     )
 

@@ -19,7 +19,7 @@ def check_gates(case: Case, measurement: Measurement, stored: Sequence[Session])
     """
     for gate in case.metrics:
         now = figures(gate, measurement)
-        before = [known.metrics[gate.name] for known in stored if gate.name in known.metrics]
+        before = [session.metrics[gate.name] for session in stored if gate.name in session.metrics]
         some = any(gate.name in run.metrics for run in measurement.runs)
         if not now and (some or before or gate.name not in METRICS):
             was = ", and stored sessions have it" if before else ""

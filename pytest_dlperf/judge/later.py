@@ -39,47 +39,47 @@ def later_session(
     stored = [session for session in baseline.level if session.runs]
     if not stored:
         return None
-    known, protocol = priors.prior_of_throughput(case), case.protocol
+    prior, protocol = priors.prior_of_throughput(case), case.protocol
     values = [session_value(session.runs) for session in stored]
 
     def seen_with(protocol: Protocol, more: int = 0) -> float:
         spent = spending(protocol, protocol.runs)
-        return _seen(values, known, rule, protocol, spent, more)
+        return _detectable(values, prior, rule, protocol, spent, more)
 
     sees = seen_with(protocol)
-    found = LaterSession(
+    later = LaterSession(
         sees=sees,
         runs=protocol.runs,
         sessions=len(values),
         provisional=len(values) == 1,
         wanted=tolerance_of(case, baseline, rule),
     )
-    if sees <= found.wanted:
-        return found
+    if sees <= later.wanted:
+        return later
     pairs = (protocol.runs, protocol.max_runs) if protocol.adaptive else _PAIRS
     tried = (
         _remedy(
             "sessions",
             range(1, kept_sessions - len(stored) + 1),
             lambda count: seen_with(protocol, count),
-            found,
+            later,
         ),
         _remedy(
             "runs",
             [protocol.runs * times for times in _MORE_RUNS],
             lambda count: seen_with(_fixed(protocol, count)),
-            found,
+            later,
         ),
-        _remedy("pairs", pairs, lambda count: _seen_in_pairs(case, stored, rule, count), found),
+        _remedy("pairs", pairs, lambda count: _seen_in_pairs(case, stored, rule, count), later),
     )
-    return replace(found, remedies=tuple(one for one in tried if one is not None))
+    return replace(later, remedies=tuple(remedy for remedy in tried if remedy is not None))
 
 
 def _fixed(protocol: Protocol, runs: int) -> Protocol:
     return replace(protocol, runs=runs, max_runs=max(runs, protocol.max_runs), adaptive=False)
 
 
-def _seen(
+def _detectable(
     values: Sequence[SessionValue],
     prior: Prior,
     rule: Rule,
@@ -103,11 +103,13 @@ def _seen_in_pairs(case: Case, stored: Sequence[Session], rule: Rule, count: int
     rates = [session.estimates.get("median_step", ()) for session in stored]
     if not all(rates):
         rates = [session.runs for session in stored]
-    samples = undisturbed([[math.log(rate) for rate in one] for one in rates], prior.run_sd)
+    samples = undisturbed(
+        [[math.log(rate) for rate in session_rates] for session_rates in rates], prior.run_sd
+    )
     df = sum(max(0, len(sample) - 1) for sample in samples)
     own = sum(squares(sample) for sample in samples) / df if df else 0.0
-    seen = PairedDifferences(shift=0.0, variance=2 * own, count=df + 1)
-    likely = PairedDifferences(shift=0.0, variance=likely_variance(seen, prior), count=count)
+    believed = PairedDifferences(shift=0.0, variance=2 * own, count=df + 1)
+    likely = PairedDifferences(shift=0.0, variance=likely_variance(believed, prior), count=count)
     protocol = case.protocol if case.protocol.adaptive else _fixed(case.protocol, count)
     spent = spending(protocol, count, in_pairs=True)
     return seen_by(contrast_of(likely, prior), family.throughput_rule(rule), spent)
@@ -131,4 +133,4 @@ def _remedy(
     if not tried or tried[-1].sees > _WORTH * now.sees:
         return None
     enough = max(now.wanted, tried[-1].sees / _WORTH)
-    return next(one for one in tried if one.sees <= enough)
+    return next(remedy for remedy in tried if remedy.sees <= enough)

@@ -6,10 +6,10 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Final
 
-from pytest_dlperf.core.baseline import Session
+from pytest_dlperf.core.baseline import Session, instant
 from pytest_dlperf.core.findings import Rate
 from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
 from pytest_dlperf.judge.compare import comparison_of
@@ -36,11 +36,9 @@ class Stamp:
     place: tuple[str, ...]
 
     @property
-    def at(self) -> datetime:
+    def measured_at(self) -> datetime:
         """The time with its zone, so that times can be compared."""
-        # Python 3.10 does not read the Z
-        found = datetime.fromisoformat(self.time.replace("Z", "+00:00"))
-        return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+        return instant(self.time)
 
 
 def suite_sessions(stamps: Sequence[Stamp]) -> tuple[int, ...]:
@@ -50,14 +48,14 @@ def suite_sessions(stamps: Sequence[Stamp]) -> tuple[int, ...]:
     the one before, and no case comes twice: pytest runs each once.
     """
     numbers = [0] * len(stamps)
-    order = sorted(range(len(stamps)), key=lambda i: (stamps[i].place, stamps[i].at))
+    order = sorted(range(len(stamps)), key=lambda i: (stamps[i].place, stamps[i].measured_at))
     number, before, cases = -1, None, set[str]()
     for i in order:
         stamp = stamps[i]
         if (
             before is None
             or stamp.place != before.place
-            or stamp.at - before.at > _LONGEST_CASE
+            or stamp.measured_at - before.measured_at > _LONGEST_CASE
             or stamp.case in cases
         ):
             number, cases = number + 1, set()
@@ -84,11 +82,11 @@ def leave_one_out(
     compared: list[dict[str, Comparison]] = [{} for _ in sessions]
     sessions = with_reference_of(sessions[-1], sessions)
     for metric in metrics:
-        known = [i for i, session in enumerate(sessions) if metric.value_in(session) is not None]
-        if len(known) < FEWEST:
+        indexes = [i for i, session in enumerate(sessions) if metric.value_in(session) is not None]
+        if len(indexes) < FEWEST:
             continue
-        for i in known:
-            sides = metric.sides(sessions[i], [sessions[j] for j in known if j != i])
+        for i in indexes:
+            sides = metric.sides(sessions[i], [sessions[j] for j in indexes if j != i])
             if sides is not None:
                 compared[i][metric.name] = _compared(sides, metric, rule)
     return tuple(compared)
@@ -152,8 +150,10 @@ def alarms_in(compared: Mapping[str, Comparison]) -> frozenset[str]:
         against="",
         comparisons=compared,
     )
-    excused = {one.metric for one in findings_in(evidence) if one.code == "excused"}
-    worse = {name for name, one in compared.items() if one.verdict is Verdict.REGRESSED}
+    excused = {finding.metric for finding in findings_in(evidence) if finding.code == "excused"}
+    worse = {
+        name for name, comparison in compared.items() if comparison.verdict is Verdict.REGRESSED
+    }
     return frozenset(worse - excused)
 
 

@@ -126,8 +126,8 @@ def metrics_of(
 
 
 def _gated(gate: Gate, gates: int, device: DeviceKind, sessions: Sequence[Session]) -> CaseMetric:
-    known = (one.metrics[gate.name] for one in sessions if gate.name in one.metrics)
-    figures = next(known, StoredFigures(runs=()))
+    stored = (session.metrics[gate.name] for session in sessions if gate.name in session.metrics)
+    figures = next(stored, StoredFigures(runs=()))
     is_count = gate.is_count is True
     sign = 1 if figures.better == "higher" else -1
     return CaseMetric(
@@ -164,13 +164,13 @@ def tolerance_of_gate(gate: Gate, unit: str) -> float:
 def count_comparison(now: Sequence[float], before: Sequence[float], better: Better) -> Comparison:
     """Return the comparison of counts: the worst run now, and the worst run before."""
     worst = max if better == "lower" else min
-    mine, theirs = worst(now), worst(before)
-    worse = mine > theirs if better == "lower" else mine < theirs
-    verdict = Verdict.PASSED if mine == theirs else Verdict.IMPROVED
+    worst_now, worst_before = worst(now), worst(before)
+    worse = worst_now > worst_before if better == "lower" else worst_now < worst_before
+    verdict = Verdict.PASSED if worst_now == worst_before else Verdict.IMPROVED
     return Comparison(
-        now=mine,
-        before=theirs,
-        change=mine / theirs - 1 if theirs else None,
+        now=worst_now,
+        before=worst_before,
+        change=worst_now / worst_before - 1 if worst_before else None,
         tolerance=0.0,
         verdict=Verdict.REGRESSED if worse else verdict,
     )

@@ -39,15 +39,24 @@ def why(
 
 
 def _collectives(runs: Sequence[RunSummary], stored: Sequence[StoredScaling]) -> str:
-    known = [
+    sampled = [
         run.scaling for run in runs if run.scaling and run.scaling.collectives_share is not None
     ]
-    now = [one.collectives_share for one in known if one.collectives_share is not None]
+    now = [
+        run_scaling.collectives_share
+        for run_scaling in sampled
+        if run_scaling.collectives_share is not None
+    ]
     if not now:
         return ""
-    share, method = statistics.median(now), known[0].method
-    words = f"{known[0].collective} {_percent(share)} of the step"
-    before = [value for one in stored if one.method == method for value in one.collectives_shares]
+    share, method = statistics.median(now), sampled[0].method
+    words = f"{sampled[0].collective} {_percent(share)} of the step"
+    before = [
+        value
+        for session in stored
+        if session.method == method
+        for value in session.collectives_shares
+    ]
     if not before:
         return words if share >= max(_LEAST_SHARE, 2 * _spread([now])) else ""
     was = statistics.median(before)
@@ -73,24 +82,26 @@ def _slow_rank(
     if len(seconds) < 2:
         return ""
     ranks = set(seconds[0])
-    if any(set(found) != ranks for found in seconds):
+    if any(set(of_run) != ranks for of_run in seconds):
         return ""
-    by_run = [skews(found) for found in seconds]
-    means = {rank: statistics.fmean(one[rank] for one in by_run) for rank in ranks}
+    by_run = [skews(of_run) for of_run in seconds]
+    means = {
+        rank: statistics.fmean(skews_of_run[rank] for skews_of_run in by_run) for rank in ranks
+    }
     slowest = max(means, key=means.__getitem__)
-    spread = _spread([[one[rank] for one in by_run] for rank in sorted(ranks)])
+    spread = _spread([[skews_of_run[rank] for skews_of_run in by_run] for rank in sorted(ranks)])
     freedom = (len(seconds) - 1) * (len(ranks) - 1)
     error = spread / math.sqrt(len(seconds))
     low = means[slowest] - quantile(_ALPHA / len(ranks), freedom) * error
     share = math.expm1(means[slowest])
-    before = [value for one in stored if one.skew_of == basis for value in one.skews]
+    before = [value for session in stored if session.skew_of == basis for value in session.skews]
     was = statistics.median(before) if before else 0.0
     if low <= 0 or share - was < _LEAST_SKEW:
         return ""
     nodes = _nodes(runs[-1])
-    logs = {rank: statistics.fmean(math.log(found[rank]) for found in seconds) for rank in ranks}
+    logs = {rank: statistics.fmean(math.log(of_run[rank]) for of_run in seconds) for rank in ranks}
     return _slow_node(logs, nodes, basis, share) or _words(
-        f"rank {slowest}{_on(nodes.get(slowest, ''))} ", basis, share, len(ranks) - 1
+        f"rank {slowest}{_node_words(nodes.get(slowest, ''))} ", basis, share, len(ranks) - 1
     )
 
 
@@ -99,12 +110,12 @@ def _slow_node(
 ) -> str:
     """Return the words about a node all of whose ranks are slow; empty if they are not."""
     slowest = max(logs, key=logs.__getitem__)
-    mine = [own for rank, own in logs.items() if nodes.get(rank) == nodes.get(slowest)]
-    others = [own for rank, own in logs.items() if nodes.get(rank) != nodes.get(slowest)]
-    if len(mine) < 2 or not others or math.expm1(min(mine) - max(others)) < share / 2:
+    on_node = [own for rank, own in logs.items() if nodes.get(rank) == nodes.get(slowest)]
+    elsewhere = [own for rank, own in logs.items() if nodes.get(rank) != nodes.get(slowest)]
+    if len(on_node) < 2 or not elsewhere or math.expm1(min(on_node) - max(elsewhere)) < share / 2:
         return ""
-    apart = math.expm1(statistics.median(mine) - statistics.median(others))
-    return _words(f"each rank of {nodes[slowest]} ", basis, apart, len(others))
+    apart = math.expm1(statistics.median(on_node) - statistics.median(elsewhere))
+    return _words(f"each rank of {nodes[slowest]} ", basis, apart, len(elsewhere))
 
 
 def _words(which: str, basis: str, share: float, others: int) -> str:
@@ -120,7 +131,7 @@ def _nodes(run: RunSummary) -> dict[int, str]:
     }
 
 
-def _on(node: str) -> str:
+def _node_words(node: str) -> str:
     return f" on {node}" if node else ""
 
 

@@ -125,10 +125,10 @@ def decided_by_pairs(
         return with_finding(stored, "equal-code", text=pairs.reason)
     if pairs.verdict in GOOD and stored.verdict not in GOOD:
         is_red = stored.verdict is Verdict.REGRESSED
-        seen = _seen_by_both(stored, pairs)
+        change_words = _seen_by_both(stored, pairs)
         if environment:
             changed = {
-                "seen": seen,
+                "seen": change_words,
                 "environment": _some(environment),
                 "measured_by": measured_by,
                 DECIDED_BY: "stored",
@@ -136,12 +136,12 @@ def decided_by_pairs(
             return _decided(_lead("environment-changed", changed), stored, stages)
         if unknown and (is_red or not has_run):
             weight = Weight.DIFFERENT if is_red else Weight.NOTE
-            not_known = {"seen": seen, "unknown": unknown, DECIDED_BY: "stored"}
+            not_known = {"seen": change_words, "unknown": unknown, DECIDED_BY: "stored"}
             return _decided(_lead("packages-unknown", not_known, weight), stored, stages)
     rate = pairs.throughput
     did_rest = pairs.verdict in GOOD and stored.throughput.verdict is Verdict.REGRESSED
     figures = {
-        "seen": _seen(stored),
+        "seen": _change_seen(stored),
         "against": against,
         "beside": _beside(stored, pairs),
         "verdict": str(pairs.verdict),
@@ -244,11 +244,11 @@ def _worst(stored: Judgement) -> str:
     if stored.verdict is Verdict.REGRESSED and (
         rate.verdict is not Verdict.REGRESSED or rate.refused
     ):
-        return metric_in_brief(stored.findings, RED) or _seen(stored)
-    return _seen(stored)
+        return metric_in_brief(stored.findings, RED) or _change_seen(stored)
+    return _change_seen(stored)
 
 
-def _seen(stored: Judgement) -> str:
+def _change_seen(stored: Judgement) -> str:
     rate = stored.throughput
     if rate.change is None:
         return "not compared with stored sessions"

@@ -85,8 +85,10 @@ def judged(evidence: Evidence) -> Judgement:
     rate, comparisons = evidence.rate, dict(evidence.comparisons)
     comparisons.pop("throughput", None)
     if refusing is not None:
-        facts = {one.metric for one in findings if one.weight is Weight.FACT}
-        comparisons = {name: one for name, one in comparisons.items() if name in facts}
+        facts = {finding.metric for finding in findings if finding.weight is Weight.FACT}
+        comparisons = {
+            name: comparison for name, comparison in comparisons.items() if name in facts
+        }
         verdict = TABLE[refusing.weight]
         rate = (
             Comparison(now=evidence.throughput, verdict=verdict)
@@ -115,7 +117,7 @@ def judgement_by(
     )
 
 
-def said(
+def plain_judgement(
     verdict: Verdict, text: str, *, code: str = "", throughput: Comparison | None = None
 ) -> Judgement:
     """Return a judgement that no figures make: an error, or why a case was not measured.

@@ -15,7 +15,7 @@ from pytest_dlperf.core.secret_texts import masked
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.core.writable import message_of, unforeseen
 from pytest_dlperf.flow.pipeline import refused_case, run_case
-from pytest_dlperf.judge.verdict import said, with_finding
+from pytest_dlperf.judge.verdict import plain_judgement, with_finding
 from pytest_dlperf.session import rounds
 from pytest_dlperf.session.exits import warn
 from pytest_dlperf.session.resumed import Now, is_judged, now_of
@@ -61,7 +61,7 @@ class Measurer:
         case, resources = selected.case, self._resources
         so_far = Outcome(
             case=case,
-            judgement=said(Verdict.NOT_RUN, "it was not measured"),
+            judgement=plain_judgement(Verdict.NOT_RUN, "it was not measured"),
             node_id=item.nodeid,
             time=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
@@ -77,7 +77,7 @@ class Measurer:
         except Exception as error:  # noqa: BLE001  # any: it ends this case, and no other one
             words = message_of(error) if isinstance(error, DlperfError) else unforeseen(error)
             reason = masked(f"{case.id}: {words}", resources.secrets(case))
-            return replace(so_far, judgement=said(Verdict.ERROR, reason), failed=True)
+            return replace(so_far, judgement=plain_judgement(Verdict.ERROR, reason), failed=True)
         if not differs:
             return outcome
         judgement = with_finding(outcome.judgement, "measured-again", text=differs)

@@ -14,7 +14,7 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.core.writable import error_words, message_of
 from pytest_dlperf.flow.unfinished import unfinished
-from pytest_dlperf.judge.verdict import said
+from pytest_dlperf.judge.verdict import plain_judgement
 from pytest_dlperf.session.case_record import Planned
 from pytest_dlperf.session.resources import Resources
 from pytest_dlperf.session.session import Session
@@ -47,7 +47,9 @@ def outcome_without_verdict(
             # The next session goes on from the runs that the one before this has left
             return _left(left, planned, session, why)
     if outcome is None:
-        outcome = Outcome(case=planned.case, judgement=said(verdict, reason), time=_now())
+        outcome = Outcome(
+            case=planned.case, judgement=plain_judgement(verdict, reason), time=_now()
+        )
     elif outcome.judgement.verdict is Verdict.ERROR:
         interrupted = False  # what a run failed by is final: a session that resumes takes it
     elif outcome.measurement is not None:
@@ -55,7 +57,7 @@ def outcome_without_verdict(
     judgement = outcome.judgement
     if verdict is Verdict.ERROR and judgement.verdict is Verdict.NOT_RUN:
         refused = judgement.throughput.as_refused(verdict)
-        judgement = said(verdict, judgement.reason, throughput=refused)
+        judgement = plain_judgement(verdict, judgement.reason, throughput=refused)
     outcome = replace(
         outcome, judgement=judgement, node_id=planned.node_id, interrupted=interrupted
     )
@@ -86,7 +88,7 @@ def outcome_so_far(planned: Planned, resources: Resources) -> Outcome:
     return resources.checkout.written_into(
         Outcome(
             case=planned.case,
-            judgement=said(Verdict.ERROR, reason),
+            judgement=plain_judgement(Verdict.ERROR, reason),
             node_id=planned.node_id,
             failed=True,
             interrupted=True,
@@ -108,6 +110,6 @@ def _left(left: Outcome, planned: Planned, session: Session, why: str) -> Outcom
     if left.judgement.verdict is not Verdict.NOT_RUN:
         throughput = throughput.as_refused(Verdict.NOT_RUN)
     reason = f"its runs are those of the session that ended at {left.time}, not judged: {why}"
-    judgement = said(Verdict.NOT_RUN, reason, throughput=throughput)
+    judgement = plain_judgement(Verdict.NOT_RUN, reason, throughput=throughput)
     outcome = replace(left, judgement=judgement, node_id=planned.node_id, interrupted=True)
     return replace(outcome, failed=session.settings.fails(outcome))

@@ -26,7 +26,7 @@ from pytest_dlperf.flow.bench import Bench
 from pytest_dlperf.flow.explain import explained
 from pytest_dlperf.flow.pipeline import judge_again
 from pytest_dlperf.judge.tolerance import tolerance_of
-from pytest_dlperf.judge.verdict import NOT_STORED, said, without_findings
+from pytest_dlperf.judge.verdict import NOT_STORED, plain_judgement, without_findings
 from pytest_dlperf.launch.arms.checkout import Checkout
 from pytest_dlperf.report import json_
 from pytest_dlperf.session.case_record import CaseRecords
@@ -243,7 +243,7 @@ def judged_now(outcome: Outcome, bench: Bench) -> Outcome:
         judgement = judge_again(outcome, baseline, bench.policy.rule)
         judgement = bench.stored.with_folder(judgement)
     except DlperfError as error:
-        return replace(outcome, judgement=said(Verdict.ERROR, str(error)))
+        return replace(outcome, judgement=plain_judgement(Verdict.ERROR, str(error)))
     if outcome.explanation is not None:
         judgement = explained(judgement, outcome.explanation)
     sessions = () if baseline is None else baseline.sessions

@@ -49,7 +49,7 @@ from pytest_dlperf.judge.verdict import (
     judge_number_pairs,
     judge_numbers,
     judge_pairs,
-    said,
+    plain_judgement,
 )
 
 __all__ = ["LOGS", "LOGS_AND_STORED", "THROUGHPUT", "LogRun", "LogSide", "Numbers"]
@@ -286,7 +286,7 @@ def _alarms(sessions: Sequence[Mapping[str, Comparison]]) -> list[Output]:
 
 def _of_code(given: TwoStages) -> Judgement:
     if given.code is None:
-        return said(Verdict.PASSED, "no file that ranks import differs")
+        return plain_judgement(Verdict.PASSED, "no file that ranks import differs")
     return judged(given.code)
 
 

@@ -22,7 +22,6 @@ NOT_YET: Final = (
     "pytest_dlperf/core/metric",
     "pytest_dlperf/core/verdict.py",
     "pytest_dlperf/flow",
-    "pytest_dlperf/judge",
 )
 #: Names that stand for a noun.
 PRONOUNS: Final = frozenset(

@@ -22,9 +22,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     loss = evidence.loss
     if loss is None or evidence.differences:
         return
-    known = band(loss.precision, loss.before)
+    allowed = band(loss.precision, loss.before)
     for number, fall in enumerate(loss.now, start=1):
-        if fall is not None and not known.low <= fall <= known.high:
+        if fall is not None and not allowed.low <= fall <= allowed.high:
             yield Finding(
                 code="loss-differs",
                 weight=Weight.ERROR,
@@ -32,9 +32,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                     "run": number,
                     "fall": fall,
                     "whose": loss.whose,
-                    "before": known.before,
-                    "low": known.low,
-                    "high": known.high,
+                    "before": allowed.before,
+                    "low": allowed.low,
+                    "high": allowed.high,
                 },
             )
             return

@@ -94,8 +94,12 @@ def evidence_of_logs(
     by_estimator = {}
     if disagreement is not None:
         for name in _ESTIMATORS:
-            theirs, mine = ([run.estimates[name] for run in side.runs] for side in (before, now))
-            by_estimator[name] = compare(_sides([theirs], mine, prior), tolerance, rule, ONE_LOOK)
+            rates_before, rates_now = (
+                [run.estimates[name] for run in side.runs] for side in (before, now)
+            )
+            by_estimator[name] = compare(
+                _sides([rates_before], rates_now, prior), tolerance, rule, ONE_LOOK
+            )
     verdicts = {rate.verdict, *(compared.verdict for compared in by_estimator.values())}
     return replace(
         evidence,
@@ -117,12 +121,12 @@ def _differences(before: LogSide, now: LogSide) -> tuple[str, ...]:
     fields = (
         ("unit", now.unit, before.unit, same_unit(now.unit, before.unit)),
         *(
-            (name, mine, theirs, _is_same(mine, theirs))
-            for name, mine, theirs in _conditions(before, now)
+            (name, value, former, _is_same(value, former))
+            for name, value, former in _conditions(before, now)
         ),
     )
     return tuple(
-        f"{name}: {mine}, was {theirs}" for name, mine, theirs, same in fields if not same
+        f"{name}: {value}, was {former}" for name, value, former, same in fields if not same
     )
 
 
@@ -137,12 +141,12 @@ def _conditions(
     )
 
 
-def _is_same(mine: int | str | None, theirs: int | str | None) -> bool:
-    if mine is None or theirs is None:
+def _is_same(value: int | str | None, former: int | str | None) -> bool:
+    if value is None or former is None:
         return True
-    if isinstance(mine, str) and isinstance(theirs, str):
-        return same_precision(mine, theirs)
-    return mine == theirs
+    if isinstance(value, str) and isinstance(former, str):
+        return same_precision(value, former)
+    return value == former
 
 
 def failure(before: LogSide, now: LogSide) -> str:
@@ -170,10 +174,10 @@ def _disagreement(before: LogSide, now: LogSide, tolerance: float) -> Disagreeme
     limit = margin(tolerance)
     changes = {}
     for name in _ESTIMATORS:
-        theirs, mine = (
+        rate_before, rate_now = (
             statistics.median(run.estimates[name] for run in side.runs) for side in (before, now)
         )
-        changes[name] = math.log(mine / theirs)
+        changes[name] = math.log(rate_now / rate_before)
     directions = {(change > limit) - (change < -limit) for change in changes.values()}
     if len(directions) == 1:
         return None
@@ -197,11 +201,11 @@ def _notes(before: LogSide, now: LogSide, rate: Comparison) -> Iterator[Finding]
 def _not_reported(before: LogSide, now: LogSide) -> Sequence[str]:
     """Return in words which conditions were not compared, as a side does not report them."""
     silent: dict[str, list[str]] = {}
-    for words, mine, theirs in _conditions(before, now):
-        if mine is None or theirs is None:
+    for words, value, former in _conditions(before, now):
+        if value is None or former is None:
             who = "neither side reports its"
-            if mine is not theirs:
-                who = f"{before.name if theirs is None else 'the log'} does not report its"
+            if value is not former:
+                who = f"{before.name if former is None else 'the log'} does not report its"
             silent.setdefault(who, []).append(words)
     return [f"{who} {' and '.join(words)}" for who, words in silent.items()]
 

@@ -48,7 +48,7 @@ def evidence_of_numbers(before: Numbers, now: Numbers, rule: Rule) -> Evidence:
     Raises ``UsageError`` for a side without runs, and ``CaseError`` for a rate that is not a
     positive finite number.
     """
-    evidence = _both(before, now, rule)
+    evidence = _two_sides(before, now, rule)
     if evidence.differences:
         return evidence
     sides = Sides(now=now.values[-1], stored=before.values, prior=NUMBERS)
@@ -72,7 +72,7 @@ def evidence_of_number_pairs(before: Numbers, now: Numbers, rule: Rule) -> Evide
     Raises ``UsageError`` where the numbers of runs differ or are 0, and ``CaseError`` for a rate
     that is not a positive finite number.
     """
-    evidence = _both(before, now, rule)
+    evidence = _two_sides(before, now, rule)
     if evidence.differences:
         return evidence
     if len(before.rates) != len(now.rates):
@@ -80,8 +80,8 @@ def evidence_of_number_pairs(before: Numbers, now: Numbers, rule: Rule) -> Evide
             f"{before.name} has {len(before.rates)} runs and {now.name} {len(now.rates)}: pairs "
             "need the same number on both sides, in the order in which they were measured"
         )
-    mine, theirs = ([math.log(rate) for rate in side.rates] for side in (now, before))
-    prior, pairs = PAIRS["gpu"], pairs_of(mine, theirs)
+    logs_now, logs_before = ([math.log(rate) for rate in side.rates] for side in (now, before))
+    prior, pairs = PAIRS["gpu"], pairs_of(logs_now, logs_before)
     shift = contrast_of(pairs, prior)
     tolerance = _tolerance(rule)
     compared = with_shown_rates(comparison_of(shift, tolerance, rule, ONE_LOOK), before.rates)
@@ -91,7 +91,7 @@ def evidence_of_number_pairs(before: Numbers, now: Numbers, rule: Rule) -> Evide
     return _with_rate(evidence, compared, shift)
 
 
-def _both(before: Numbers, now: Numbers, rule: Rule) -> Evidence:
+def _two_sides(before: Numbers, now: Numbers, rule: Rule) -> Evidence:
     for side in (before, now):
         if not side.rates:
             raise UsageError(f"{side.name} has no runs")

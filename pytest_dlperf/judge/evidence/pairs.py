@@ -84,8 +84,8 @@ def _check(case: Case, now: Measurement, before: Measurement) -> None:
     check_rates(before.throughputs, f"{now.case_id}, a run of the other arm")
     check_gates(case, now, ())
     # An older program may lack a metric
-    known = {name for run in before.runs for name in run.metrics}
-    reported = tuple(gate for gate in case.metrics if gate.name in known)
+    names = {name for run in before.runs for name in run.metrics}
+    reported = tuple(gate for gate in case.metrics if gate.name in names)
     check_gates(replace(case, metrics=reported), before, ())
     for gate in case.metrics:
         if figures(gate, before) and not figures(gate, now):
@@ -150,13 +150,13 @@ class _Pairs:
         rate, contrast = self._compare(
             rates, priors.PAIRS[self._device], family.throughput_rule(self._rule)
         )
-        others = self._others()
-        window = others.get("whole_window")
+        every_case = self._every_case()
+        window = every_case.get("whole_window")
         rate = replace(rate, runs_needed=_needed(rate, window))
         unsteady = any(problem_text(side, UNSTEADY) for side in (now, before))
         return replace(
             self._evidence,
-            comparisons={"throughput": rate, **others, **self._gated()},
+            comparisons={"throughput": rate, **every_case, **self._gated()},
             metrics=self._metrics(),
             contrast=contrast,
             is_slower_anyway=unsteady and self._is_slower_by_all(rate, window),
@@ -182,7 +182,7 @@ class _Pairs:
         stored = [stored_scaling(self._before.runs, self._device)]
         return why(self._now.runs, stored, self._device)
 
-    def _others(self) -> dict[str, Comparison]:
+    def _every_case(self) -> dict[str, Comparison]:
         """Return the metrics of every case, where all runs of both arms have them."""
         now, before, device = self._now, self._before, self._device
         compared: dict[str, Comparison] = {}
@@ -190,14 +190,21 @@ class _Pairs:
         if _medians(now.runs) and _medians(before.runs):
             rates = (now.throughputs, before.throughputs)
             compared["whole_window"], _ = self._compare(rates, prior)
-        mine, theirs = _cpu_seconds(self._case, now.runs), _cpu_seconds(self._case, before.runs)
-        if device == "cpu" and mine and theirs:
-            compared["cpu_seconds"], _ = self._compare((mine, theirs), prior, sign=-1)
-        mine, theirs = _peaks(now.runs), _peaks(before.runs)
-        if mine and theirs:
+        values_now, values_before = (
+            _cpu_seconds(self._case, now.runs),
+            _cpu_seconds(self._case, before.runs),
+        )
+        if device == "cpu" and values_now and values_before:
+            compared["cpu_seconds"], _ = self._compare((values_now, values_before), prior, sign=-1)
+        values_now, values_before = _peaks(now.runs), _peaks(before.runs)
+        if values_now and values_before:
             rule = family.memory_rule(self._rule, len(self._case.metrics))
             compared["peak_memory"], _ = self._compare(
-                (mine, theirs), priors.MEMORY[device], rule, sign=-1, tolerance=MEMORY_TOLERANCE
+                (values_now, values_before),
+                priors.MEMORY[device],
+                rule,
+                sign=-1,
+                tolerance=MEMORY_TOLERANCE,
             )
         return compared
 
@@ -221,20 +228,23 @@ class _Pairs:
         """Return the metrics that the marker gates, where every run of both arms has them."""
         compared: dict[str, Comparison] = {}
         for gate in map(gate_of, self._case.metrics):
-            mine, theirs = (figures(gate, arm) for arm in (self._now, self._before))
-            if not theirs:
+            figures_now, figures_before = (figures(gate, arm) for arm in (self._now, self._before))
+            if not figures_before:
                 continue
-            values = [figure.value for figure in mine], [figure.value for figure in theirs]
+            values = (
+                [figure.value for figure in figures_now],
+                [figure.value for figure in figures_before],
+            )
             if gate.is_count:
-                compared[gate.name] = count_comparison(*values, mine[0].better)
+                compared[gate.name] = count_comparison(*values, figures_now[0].better)
                 continue
-            prior = priors.prior_of_figure(mine[0].unit, self._device)
-            sign = 1 if mine[0].better == "higher" else -1
-            tolerance = tolerance_of_gate(gate, mine[0].unit)
+            prior = priors.prior_of_figure(figures_now[0].unit, self._device)
+            sign = 1 if figures_now[0].better == "higher" else -1
+            tolerance = tolerance_of_gate(gate, figures_now[0].unit)
             compared[gate.name], _ = self._compare(values, prior, sign=sign, tolerance=tolerance)
         return compared
 
-    def _is_slower_by_all(self, *known: Comparison | None) -> bool:
+    def _is_slower_by_all(self, *by_whole_runs: Comparison | None) -> bool:
         """Return whether even the faster half of each run is slower than all of the other's.
 
         And ``known``, the comparisons by whole runs, regressed as well. Where only this arm drifts
@@ -246,7 +256,7 @@ class _Pairs:
         faster = faster_halves(now) if may_be_machine else now
         if faster is None or any(
             comparison is not None and comparison.verdict is not Verdict.REGRESSED
-            for comparison in known
+            for comparison in by_whole_runs
         ):
             return False
         compared, _ = self._compare(
@@ -319,19 +329,21 @@ def rates_in_turns(
     pair follow each other and met the same neighbours; and by the ratio of the work of an
     iteration. A last turn of less than half the length of the others is left out.
     """
-    mine_by_median, theirs = _medians(now), _medians(before)
-    mine = []
-    for run, other, own_rate, rate in zip(now, before, mine_by_median, theirs, strict=False):
-        if not run.turns or run.turns != other.turns:
+    now_by_median, before_by_median = _medians(now), _medians(before)
+    rates_now = []
+    for run, run_before, own_rate, rate in zip(
+        now, before, now_by_median, before_by_median, strict=False
+    ):
+        if not run.turns or run.turns != run_before.turns:
             return None
         turns = [slice(*ends) for ends in pairwise((*run.turns, len(run.step_seconds)))]
         if len(turns) > 1 and 2 * _length(turns[-1]) < _length(turns[0]):
             turns.pop()
-        ratios = [_median_s(other, turn) / _median_s(run, turn) for turn in turns]
+        ratios = [_median_s(run_before, turn) / _median_s(run, turn) for turn in turns]
         window = slice(run.turns[0], None)
-        work = own_rate * _median_s(run, window) / (rate * _median_s(other, window))
-        mine.append(rate * work * statistics.median(ratios))
-    return (tuple(mine), theirs) if mine else None
+        work = own_rate * _median_s(run, window) / (rate * _median_s(run_before, window))
+        rates_now.append(rate * work * statistics.median(ratios))
+    return (tuple(rates_now), before_by_median) if rates_now else None
 
 
 def _length(turn: slice) -> int:

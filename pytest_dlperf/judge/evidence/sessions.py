@@ -144,9 +144,9 @@ class _Sessions:
         metrics = metrics_of(case.metrics, self._device, (now, *self._stored), tolerance=tolerance)
         sides = {metric.name: metric.sides(now, before) for metric in metrics}
         comparisons = {
-            metric.name: metric.compared(both, rule, self._spent)
+            metric.name: metric.compared(metric_sides, rule, self._spent)
             for metric in metrics
-            if (both := sides[metric.name]) is not None
+            if (metric_sides := sides[metric.name]) is not None
         }
         other_rule = family.metric_rule(rule, len(case.metrics))
         anchor = creep.against_anchor(measurement, baseline, tolerance, other_rule)
@@ -160,12 +160,12 @@ class _Sessions:
             comparisons=comparisons,
             metrics={metric.name: metric for metric in metrics},
             contrast=rate.contrast(),
-            by_estimator=self._by_estimator(now, metrics[0]),
+            by_estimator=self._rates_by_estimator(now, metrics[0]),
             why_devices_wait=why(measurement.runs, scaling, self._device),
             parent_change=_parent_change(now, before, rate),
         )
 
-    def _by_estimator(self, now: Session, rate: CaseMetric) -> Mapping[str, Comparison]:
+    def _rates_by_estimator(self, now: Session, rate: CaseMetric) -> Mapping[str, Comparison]:
         """Return the throughput by each other estimator that both sides have."""
         compared = {}
         for name in ESTIMATORS:

@@ -39,10 +39,10 @@ def first_line(findings: Sequence[Finding], verdict: Verdict, options: Options) 
         certainly = "certainly " if rate.figures.get("certain") else ""
         within = f"within the tolerance of {percent(rate.number('tolerance'))}"
         return joined(f"{certainly}{line}", within, rate.text("why_so_wide"), by=", ")
-    more = options.advice("allow more with {}", "tolerance")
+    remedy = options.advice("allow more with {}", "tolerance")
     if rate is None or rate.weight is not Weight.OPEN:
-        other = metric_in_brief(findings, {Weight.OPEN}) or line
-        return f"{other}: {joined('neither within its tolerance nor certainly worse', more)}"
+        metric = metric_in_brief(findings, {Weight.OPEN}) or line
+        return f"{metric}: {joined('neither within its tolerance nor certainly worse', remedy)}"
     low, high = rate.number("low"), rate.number("high")
     return f"{line} {ends(low, high)}: {joined(_open(rate), remedy_of(rate, options))}"
 

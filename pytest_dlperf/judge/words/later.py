@@ -41,7 +41,7 @@ def _budget(finding: Finding, options: Options) -> str:
     return joined(f"{budget} was spent before fresh runs confirmed it", again)
 
 
-def _known(finding: Finding, options: Options) -> str:
+def _known_slowdown(finding: Finding, options: Options) -> str:
     state, until = finding.text("state"), finding.text("until")
     slowdown = f"{finding.text('issue')} ({change(finding.number('known_change'))})"
     if state == "expired":
@@ -55,9 +55,9 @@ def _known(finding: Finding, options: Options) -> str:
             f"{slowdown} is gone; remove known= from the marker, so that it cannot return "
             "unnoticed"
         )
-    others = finding.text("others")
-    if others:
-        return f"{others}; {slowdown} is known, but does not explain that"
+    unexplained = finding.text("others")
+    if unexplained:
+        return f"{unexplained}; {slowdown} is known, but does not explain that"
     return f"{slowdown} is known of the throughput, which is not what regressed"
 
 
@@ -86,7 +86,7 @@ def _below_anchor(finding: Finding, options: Options) -> str:
 
 #: Findings with a line of their own.
 _LINES: Final[Mapping[str, tuple[Place, Callable[[Finding, Options], str]]]] = {
-    "known-slowdown": (Place.BEFORE, _known),
+    "known-slowdown": (Place.BEFORE, _known_slowdown),
     "explained": (Place.AFTER, _text),
     "budget-spent": (Place.END, _budget),
     "variables-differ": (Place.END, _text),

@@ -84,19 +84,19 @@ def open_clause(finding: Finding, options: Options) -> str:
     """Return why a metric is neither certified nor certainly worse, and what would decide it."""
     tolerance = percent(finding.number("tolerance"))
     if finding.metric == "whole_window":
-        more = options.advice("allow more with {}", "tolerance")
+        remedy = options.advice("allow more with {}", "tolerance")
         return (
             f"{window_words(finding)}, which is not certainly within the tolerance of {tolerance}"
             ", as iterations stall more in some runs than in others, and only a slowdown measured "
             f"beyond {percent(finding.number('sees'))} is certain there; "
-            f"{either(what_pairs_take(finding, options), more)}"
+            f"{either(what_pairs_take(finding, options), remedy)}"
         )
     is_paired = finding.text("kind") == "pairs"
     pairs = options.advice("allow more pairs with {}", "max-runs")
-    more = pairs if is_paired else options.side_by_side
+    remedy = pairs if is_paired else options.side_by_side
     return (
         f"{_changed(finding)}: neither certainly within its tolerance of {tolerance} nor "
-        f"certainly worse; {joined(more, 'or allow more in metrics of the marker', by=', ')}"
+        f"certainly worse; {joined(remedy, 'or allow more in metrics of the marker', by=', ')}"
     )
 
 

@@ -38,8 +38,8 @@ def rate_clause(finding: Finding, options: Options) -> str:
     one_session = not is_paired and bool(finding.figures.get("provisional"))
     noise = "this noise and one stored session" if one_session else "this noise"
     takes = what_pairs_take(finding, options) if is_paired else _what_runs_take(finding, options)
-    more = options.advice("allow more with {}", "tolerance")
-    return f"{how}: {joined(undecided(finding, noise), either(takes, more))}"
+    tolerance_advice = options.advice("allow more with {}", "tolerance")
+    return f"{how}: {joined(undecided(finding, noise), either(takes, tolerance_advice))}"
 
 
 def _pairs(count: int) -> str:

@@ -55,8 +55,8 @@ def conditions_differ(finding: Finding, options: Options) -> Refusal:
             "work",
             f"{fields}: this arm's, then the other's",
         )
-    more = int(finding.number("count")) - 1
-    name = finding.text("first") + (f" and {more} more" if more else "")
+    further = int(finding.number("count")) - 1
+    name = finding.text("first") + (f" and {further} more" if further else "")
     accept = f"accept them: {options.accept}" if options.accept else ""
     return Refusal(
         f"its conditions are not the stored ones ({name}); {either('restore them', accept)}",

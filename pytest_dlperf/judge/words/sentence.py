@@ -55,46 +55,49 @@ class _Stage(NamedTuple):
     details: tuple[str, ...]
     lines: tuple[later.Line, ...]
 
-    def at(self, *places: Place) -> list[str]:
+    def lines_at(self, *places: Place) -> list[str]:
         """Return the lines that are in one of these places."""
         return [line.text for line in self.lines if line.place in places]
 
 
 def words_of(findings: Sequence[Finding], options: Options) -> Words:
     """Return the words of a judgement with these findings."""
-    lead = next((one for one in findings if one.code in stages.FIRST_LINES), None)
+    lead = next((finding for finding in findings if finding.code in stages.FIRST_LINES), None)
     if lead is None:
         own = _stage(findings, options)
         first, remarks, details = own.first, [], own.details
         if not first and own.lines:  # all that is said was learnt later, as what an update did
             first, own = own.lines[0].text, own._replace(lines=own.lines[1:])
     else:
-        own = _stage([one for one in findings if not one.stage and one is not lead], options)
+        own = _stage(
+            [finding for finding in findings if not finding.stage and finding is not lead], options
+        )
         first = stages.first_line(lead, options)
         by_name = {
             name: _stage(
-                [replace(one, stage="") for one in findings if one.stage == name], options
+                [replace(finding, stage="") for finding in findings if finding.stage == name],
+                options,
             )
             for name in stages.ORDER
-            if any(one.stage == name for one in findings)
+            if any(finding.stage == name for finding in findings)
         }
         remarks = [
             line
             for name, stage in by_name.items()
             if name == lead.text(DECIDED_BY) and name != "stored"
-            for line in stage.at(Place.AFTER, Place.END)
+            for line in stage.lines_at(Place.AFTER, Place.END)
         ]
         details = tuple(line for stage in by_name.values() for line in _all_lines(stage))
-    line, *more = first.split("\n")
+    line, *further = first.split("\n")
     reason = [
-        *own.at(Place.BEFORE),
+        *own.lines_at(Place.BEFORE),
         line,
-        *own.at(Place.AFTER),
-        *more,
+        *own.lines_at(Place.AFTER),
+        *further,
         *remarks,
-        *own.at(Place.END),
+        *own.lines_at(Place.END),
     ]
-    shown = (*own.at(Place.FIRST_DETAIL), *details, *own.at(Place.DETAIL))
+    shown = (*own.lines_at(Place.FIRST_DETAIL), *details, *own.lines_at(Place.DETAIL))
     return Words("\n".join(reason), shown)
 
 
@@ -102,14 +105,14 @@ def _all_lines(stage: _Stage) -> list[str]:
     """Return what else is said of one stage: its first line is in that of all."""
     first, *more = stage.first.split("\n")
     details = [
-        *stage.at(Place.FIRST_DETAIL),
+        *stage.lines_at(Place.FIRST_DETAIL),
         *stage.details,
-        *stage.at(Place.DETAIL),
+        *stage.lines_at(Place.DETAIL),
     ]
     return [
         *([] if details else [first]),
         *more,
-        *stage.at(Place.AFTER, Place.END),
+        *stage.lines_at(Place.AFTER, Place.END),
         *details,
     ]
 
@@ -117,32 +120,36 @@ def _all_lines(stage: _Stage) -> list[str]:
 def _stage(findings: Sequence[Finding], options: Options) -> _Stage:
     verdict = decide(findings)
     weighed = counting(findings)
-    checked = [one for one in weighed if not later.is_line(one)]
+    checked = [finding for finding in weighed if not later.is_line(finding)]
     first, details = _first_and_details(checked, verdict, options)
-    if any(one.weight is Weight.STORED for one in weighed):
+    if any(finding.weight is Weight.STORED for finding in weighed):
         first, details = "", []  # what the update did is all that there is to say
-    lines = tuple(later.line(one, options) for one in weighed if later.is_line(one))
+    lines = tuple(later.line(finding, options) for finding in weighed if later.is_line(finding))
     return _Stage(first, tuple(detail for detail in details if detail), lines)
 
 
 def _first_and_details(
     findings: Sequence[Finding], verdict: Verdict, options: Options
 ) -> tuple[str, list[str]]:
-    said = next((one for one in findings if SAYS in one.figures), None)
-    if said is not None:
-        clauses = [later.clause(one, options) for one in findings if later.is_clause(one)]
-        return joined(said.text(SAYS), *clauses), said.text("detail").split("\n")
+    stated = next((finding for finding in findings if SAYS in finding.figures), None)
+    if stated is not None:
+        clauses = [
+            later.clause(finding, options) for finding in findings if later.is_clause(finding)
+        ]
+        return joined(stated.text(SAYS), *clauses), stated.text("detail").split("\n")
     refusing = refusal(findings)
     if refusing is not None and verdict not in JUDGED:
         words = _refused(refusing, options)
-        beside = [one for one in findings if one.code != "links-slower"]
-        clauses = [later.clause(one, options) for one in beside if later.is_clause(one)]
-        open_facts = [one for one in findings if one.metric]
-        details = [_clause(one, verdict, options, leads=False) for one in open_facts]
+        beside = [finding for finding in findings if finding.code != "links-slower"]
+        clauses = [
+            later.clause(finding, options) for finding in beside if later.is_clause(finding)
+        ]
+        open_facts = [finding for finding in findings if finding.metric]
+        details = [_clause(finding, verdict, options, leads=False) for finding in open_facts]
         return joined(words.line, *clauses), [words.detail, *details]
     rate = rate_of(findings)
     long, detail = _long(findings, rate, refusing, verdict, options)
-    if not any(one.metric for one in findings) or (rate and rate.text("kind") in _FINAL):
+    if not any(finding.metric for finding in findings) or (rate and rate.text("kind") in _FINAL):
         return long, [detail]
     return first_line(findings, verdict, options), [long, detail]
 
@@ -159,16 +166,20 @@ def _long(
     options: Options,
 ) -> tuple[str, str]:
     """Return all clauses as one sentence, and the detail of what forbids to judge the rate."""
-    leading = [one for one in findings if _leads(one, verdict)]
-    others = [one for one in findings if one not in leading and one is not rate]
+    leading = [finding for finding in findings if _leads(finding, verdict)]
+    remaining = [finding for finding in findings if finding not in leading and finding is not rate]
     if rate is not None and (_rate_leads(rate, verdict) or not leading):
-        beside = [one for one in findings if one is not rate]
-        clauses = [_clause(one, verdict, options, leads=False) for one in beside]
+        beside = [finding for finding in findings if finding is not rate]
+        clauses = [_clause(finding, verdict, options, leads=False) for finding in beside]
         return joined(rate_clause(rate, options), *clauses), ""
-    leads = [_clause(one, verdict, options, leads=True) for one in leading]
-    notes = [_clause(one, verdict, options, leads=False) for one in others]
+    leads = [_clause(finding, verdict, options, leads=True) for finding in leading]
+    notes = [_clause(finding, verdict, options, leads=False) for finding in remaining]
     if rate is None:
-        links = [later.clause(one, options) for one in others if one.code == "links-slower"]
+        links = [
+            later.clause(finding, options)
+            for finding in remaining
+            if finding.code == "links-slower"
+        ]
         words = _refused(refusing, options) if refusing and not links else Refusal("")
         last = f"throughput: {words.line}" if words.line else ""
         return joined(*leads, *links, last), words.detail

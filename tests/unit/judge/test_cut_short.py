@@ -6,7 +6,7 @@ import pytest
 
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.judge.budget import cut_short, never_measured
-from pytest_dlperf.judge.verdict import said
+from pytest_dlperf.judge.verdict import plain_judgement
 from tests.helpers.judge_builders import judged_by
 
 AGAIN = "run it again, it runs first next time"
@@ -25,7 +25,7 @@ def judgement(verdict: Verdict) -> Judgement:
     if problem:
         return judged_by(compared(Verdict.REGRESSED), problem=problem)
     if verdict in {Verdict.ERROR, Verdict.NOT_RUN, Verdict.NO_BASELINE}:
-        return said(verdict, "so", throughput=Comparison(verdict=verdict))
+        return plain_judgement(verdict, "so", throughput=Comparison(verdict=verdict))
     return judged_by(compared(verdict))
 
 

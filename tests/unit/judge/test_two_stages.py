@@ -17,7 +17,7 @@ from pytest_dlperf.judge.two_stages import (
     rule_of_a_stage,
     with_same_code,
 )
-from pytest_dlperf.judge.verdict import judge_pairs, said
+from pytest_dlperf.judge.verdict import judge_pairs, plain_judgement
 from tests.helpers.judge_builders import (
     around,
     baseline,
@@ -126,7 +126,7 @@ def lines_of(*judgements: Judgement) -> set[str]:
 
 STORED = by_sessions(Verdict.REGRESSED, -0.08)
 #: No pair was run, as no file differs.
-SAME = said(Verdict.PASSED, "no file that ranks import differs")
+SAME = plain_judgement(Verdict.PASSED, "no file that ranks import differs")
 TORCH = "torch 2.12.1 became 2.13.0"
 DRIVER = "driver 550 became 560"
 

@@ -38,8 +38,8 @@ from pytest_dlperf.judge.verdict import (
     judge_number_pairs,
     judge_numbers,
     judge_pairs,
+    plain_judgement,
     reworded,
-    said,
     with_finding,
     with_findings,
     without_findings,
@@ -160,7 +160,7 @@ def by_numbers() -> Iterator[Judgement]:
 
 def by_stages() -> Iterator[Judgement]:
     torch = "torch 2.12.1 became 2.13.0"
-    same = said(Verdict.PASSED, "no file that ranks import differs")
+    same = plain_judgement(Verdict.PASSED, "no file that ranks import differs")
     grown = {"peak_memory": compared(Verdict.REGRESSED, 0.2)}
     for verdict in RATES:
         for stored in (
@@ -189,7 +189,7 @@ def later() -> Iterator[Judgement]:
     for looked, verdict in product((True, False), RATES):
         yield cut_short(judged_by(compared(verdict, -0.1)), "45 min", looked=looked)
     yield with_finding(judged_by(compared(Verdict.PASSED, 0.0)), "below-anchor")
-    yield said(Verdict.ERROR, "rank 1 ended with 1")
+    yield plain_judgement(Verdict.ERROR, "rank 1 ended with 1")
 
 
 SAMPLES: Final = (
