@@ -112,6 +112,16 @@ def amount(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def percent(share: float) -> str:
+    """Return a share as ``12.3 %``."""
+    return f"{100 * share:.1f} %"
+
+
+def signed(share: float) -> str:
+    """Return a change as ``+1.2 %``."""
+    return f"{100 * share:+.1f} %"
+
+
 def rounded(values: Iterable[float]) -> tuple[float, ...]:
     """Return the values with the digits that a baseline stores."""
     return tuple(float(f"{value:.{_STORED_DIGITS}g}") for value in values)

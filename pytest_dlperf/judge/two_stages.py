@@ -16,6 +16,7 @@ from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.finding import FigureValue, Finding, Weight, in_stage, known_figures
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
+from pytest_dlperf.core.quantity import signed
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge.creep import is_suspected
 from pytest_dlperf.judge.decide import DECIDED_BY
@@ -25,7 +26,7 @@ from pytest_dlperf.judge.stats.family import certify_alpha
 from pytest_dlperf.judge.stats.priors import ENOUGH_SESSIONS
 from pytest_dlperf.judge.verdict import findings_of, judgement_by, with_finding
 from pytest_dlperf.judge.words.first_line import RED, metric_in_brief
-from pytest_dlperf.judge.words.phrases import change, change_than, ends, signed
+from pytest_dlperf.judge.words.phrases import change, change_than, ends
 
 #: Verdicts that no pair can change: nothing was measured, or there is nothing to compare with.
 _WITHOUT_A_LEVEL: Final = frozenset({Verdict.ERROR, Verdict.NOT_RUN, Verdict.NO_BASELINE})

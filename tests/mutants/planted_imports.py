@@ -26,6 +26,14 @@ PLANTED: Final = {
     "worker-is-small": ("pytest_dlperf/worker/loop.py", "import numpy"),
     "far-end-is-stdlib": ("pytest_dlperf/launch/process/supervisor.py", "import filelock"),
     "judge-is-pure": ("pytest_dlperf/core/run.py", "import os"),
+    "checks-apart": (
+        "pytest_dlperf/judge/checks/level.py",
+        "from pytest_dlperf.judge.checks import loss",
+    ),
+    "judge-in-order": (
+        "pytest_dlperf/judge/checks/level.py",
+        "from pytest_dlperf.judge.words import phrases",
+    ),
     "suites-apart": ("perf_tests/tsm/recipe.py", "from perf_tests.resnet50 import cases"),
 }
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from pytest_dlperf.core.finding import Finding, Weight
 from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.quantity import signed
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.stretch import most_different
 from pytest_dlperf.core.verdict import GOOD, Comparison, Verdict
@@ -18,7 +19,6 @@ from pytest_dlperf.judge.problem_codes import UNSTEADY
 from pytest_dlperf.judge.sides import ratio_value
 from pytest_dlperf.judge.stats import priors
 from pytest_dlperf.judge.stats.contrast import quantile, run_variance
-from pytest_dlperf.judge.words.phrases import signed
 
 #: A speedup above this times the number of devices is suspect.
 _SUPER_LINEAR: Final = 1.05

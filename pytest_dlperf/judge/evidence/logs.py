@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_dlperf.core.finding import Finding, Weight
-from pytest_dlperf.core.quantity import same_precision, same_unit
+from pytest_dlperf.core.quantity import percent, same_precision, same_unit
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import TOLERANCE, Comparison, Prior, Rule, Verdict
 from pytest_dlperf.judge.compare import compare
@@ -19,7 +19,6 @@ from pytest_dlperf.judge.screen import ONE_LOOK
 from pytest_dlperf.judge.sides import Sides, check_rates, session_value
 from pytest_dlperf.judge.stats.contrast import margin
 from pytest_dlperf.judge.stats.priors import LOGS
-from pytest_dlperf.judge.words.phrases import percent
 
 _ESTIMATORS: Final = ("mean_of_rates", "median_of_rates", "time_weighted")
 #: The smallest share of a change that counts as its explanation.

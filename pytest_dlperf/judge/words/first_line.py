@@ -7,10 +7,11 @@ from typing import Final
 
 from pytest_dlperf.core.finding import Finding, Weight
 from pytest_dlperf.core.metrics import EVERY_CASE
+from pytest_dlperf.core.quantity import percent
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.judge.words.metrics import short_worse
 from pytest_dlperf.judge.words.options import Options, either, joined
-from pytest_dlperf.judge.words.phrases import change_than, ends, percent
+from pytest_dlperf.judge.words.phrases import change_than, ends
 from pytest_dlperf.judge.words.rate import RATE_CODES, ask_for
 
 #: What a first line has at most.

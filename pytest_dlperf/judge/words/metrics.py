@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pytest_dlperf.core.finding import Finding
 from pytest_dlperf.core.metrics import EVERY_CASE, metric_of, words_of
-from pytest_dlperf.core.quantity import amount
+from pytest_dlperf.core.quantity import amount, percent, signed
 from pytest_dlperf.judge.words.options import Options, either, joined
 from pytest_dlperf.judge.words.phrases import (
     both_sides,
     change,
     figure,
     interval,
-    percent,
-    signed,
 )
 from pytest_dlperf.judge.words.rate import what_pairs_take
 

@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from pytest_dlperf.core.finding import Finding
-from pytest_dlperf.core.quantity import amount
-
-
-def percent(share: float) -> str:
-    """Return a share as ``12.3 %``."""
-    return f"{100 * share:.1f} %"
-
-
-def signed(share: float) -> str:
-    """Return a change as ``+1.2 %``."""
-    return f"{100 * share:+.1f} %"
+from pytest_dlperf.core.quantity import amount, percent, signed
 
 
 def change(value: float, worse: str = "slower", better: str = "faster") -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from pytest_dlperf.core.finding import Finding
+from pytest_dlperf.core.quantity import percent
 from pytest_dlperf.judge.words.options import Options, either, joined
-from pytest_dlperf.judge.words.phrases import how_much, percent
+from pytest_dlperf.judge.words.phrases import how_much
 
 #: Code of each verdict on a metric.
 FASTER = "faster"

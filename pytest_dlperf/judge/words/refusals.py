@@ -6,8 +6,9 @@ import math
 from typing import NamedTuple
 
 from pytest_dlperf.core.finding import Finding
+from pytest_dlperf.core.quantity import percent
 from pytest_dlperf.judge.words.options import Options, either, joined
-from pytest_dlperf.judge.words.phrases import change, how_much, percent
+from pytest_dlperf.judge.words.phrases import change, how_much
 
 _AS_BEFORE = "measure again when the machine is as before"
 
