@@ -14,7 +14,7 @@ import json
 import random
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -29,7 +29,7 @@ DRAWS: Final = 4
 #: With fewer sessions of a case in a row, too few draws differ.
 _FEWEST: Final = 12
 #: The cases of a live session, over which alpha is split.
-_FAMILY: Final = 2
+FAMILY: Final = 2
 Block: TypeAlias = "Sequence[Sequence[ours.Run]]"
 
 
@@ -49,25 +49,24 @@ def main() -> int:
     parser.add_argument("--longer", default="0,5,10,20", help="by how many percent steps are")
     parser.add_argument("--tolerance", type=float, default=5, help="in percent")
     arguments = parser.parse_args()
-    files = arguments.files or sorted(_LIVE.glob("*/outcomes.jsonl"))
-    blocks = {
-        f"{path.parent.name}, {case.partition('.')[0]}": block
-        for path in files
-        for case, block in sessions_in_a_row(path).items()
-    }
+    blocks = blocks_of(arguments.files)
     if not blocks:
         print(f"no file has {_FEWEST} unchanged sessions of a case in a row", file=sys.stderr)
         return 1
     longer = [float(percent) / 100 for percent in arguments.longer.split(",")]
-    rule = Rule(family=_FAMILY, tolerance=arguments.tolerance / 100)
+    rule = Rule(family=FAMILY, tolerance=arguments.tolerance / 100)
     for count in map(int, arguments.stored.split(",")):
-        replayed = [
-            judged
-            for name, block in blocks.items()
-            for judged in replay(name, block, count, longer, rule)
-        ]
-        print(f"\n{count} stored:\n\n{table(replayed)}")
+        print(f"\n{count} stored:\n\n{table(replayed(blocks, count, longer, rule))}")
     return 0
+
+
+def blocks_of(files: Sequence[Path] = ()) -> dict[str, Block]:
+    """Return by file and case the unchanged sessions in a row; of all recordings without files."""
+    return {
+        f"{path.parent.name}, {case.partition('.')[0]}": block
+        for path in files or sorted(_LIVE.glob("*/outcomes.jsonl"))
+        for case, block in sessions_in_a_row(path).items()
+    }
 
 
 def sessions_in_a_row(path: Path) -> dict[str, Block]:
@@ -87,6 +86,17 @@ def sessions_in_a_row(path: Path) -> dict[str, Block]:
         for case, timed in by_case.items()
     }
     return {case: block for case, block in blocks.items() if len(block) >= _FEWEST}
+
+
+def replayed(
+    blocks: Mapping[str, Block], count: int, longer: Sequence[float], rule: Rule
+) -> list[Replayed]:
+    """Return the judgements on all sessions of all blocks by ``count`` stored ones."""
+    return [
+        judged
+        for name, block in blocks.items()
+        for judged in replay(name, block, count, longer, rule)
+    ]
 
 
 def replay(
@@ -109,24 +119,22 @@ def _slower(run: ours.Run, share: float) -> ours.Run:
     return replace(run, by_time=by_time, by_median=by_median)
 
 
-def table(replayed: Sequence[Replayed]) -> str:
+def table(judgements: Sequence[Replayed]) -> str:
     """Return the table of verdicts, a row for each slowdown."""
     rows = [
         "| steps longer by | sessions | judgements | certified | regressed | others |",
         "|---|---|---|---|---|---|",
     ]
-    for slower in sorted({judged.slower for judged in replayed}):
-        judgements = [judged for judged in replayed if judged.slower == slower]
-        verdicts = Counter(str(judged.judgement.verdict) for judged in judgements)
-        sessions = len({judged.session for judged in judgements})
+    for slower in sorted({judged.slower for judged in judgements}):
+        equal = [judged for judged in judgements if judged.slower == slower]
+        verdicts = Counter(str(judged.judgement.verdict) for judged in equal)
+        sessions = len({judged.session for judged in equal})
         alarms = verdicts.pop("regressed", 0)
         certified = sum(verdicts.pop(str(good), 0) for good in GOOD)
-        further = ", ".join(
-            f"{n / len(judgements):.1%} {name}" for name, n in verdicts.most_common()
-        )
+        further = ", ".join(f"{n / len(equal):.1%} {name}" for name, n in verdicts.most_common())
         rows.append(
-            f"| {slower:.0%} | {sessions} | {len(judgements)} | "
-            f"{certified / len(judgements):.1%} | {alarms / len(judgements):.1%} | "
+            f"| {slower:.0%} | {sessions} | {len(equal)} | "
+            f"{certified / len(equal):.1%} | {alarms / len(equal):.1%} | "
             f"{further or 'none'} |"
         )
     return "\n".join(rows)

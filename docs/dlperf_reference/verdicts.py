@@ -1,4 +1,4 @@
-"""Verdicts, in the order in which they count."""
+"""Verdicts, and what ``known`` makes of them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Prior:
 
 
 class Verdict(str, Enum):
-    """The verdict on a case, in the order in which the judge checks them."""
+    """The verdict on a case."""
 
     ERROR = "error"
     NOT_RUN = "not-run"

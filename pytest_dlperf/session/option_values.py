@@ -11,12 +11,12 @@ from pytest_dlperf.core.case import NO_FRAMEWORK, PRECISIONS
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.quantity import parse_duration, parse_share, whole_number
-from pytest_dlperf.session.options import FLAG, OPTIONS, Option
+from pytest_dlperf.session.options import FLAG, OPTIONS, Option, ReportOption
 
 #: Returns the text of the option of a name without ``--dlperf-``, None without one.
 Get = Callable[[str], Any]
 #: Options that name a file which is made of the outcomes.
-REPORTS: Final = ("json", "html", "md", "benchmark-json", "metrics")
+REPORTS: Final = tuple(option.name for option in OPTIONS if isinstance(option, ReportOption))
 
 
 def report_files(get: Callable[[str], Any], folder: Path) -> dict[str, Path]:

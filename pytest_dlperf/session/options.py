@@ -73,6 +73,20 @@ class Option:
         return short if short in SHORT_OPTIONS else f"--dlperf-{self.name}"
 
 
+class ReportOption(Option):
+    """An option that names a file which is made of the outcomes."""
+
+    __slots__ = ("module", "title")
+
+    def __init__(self, name: str, text: str, *, title: str, module: str) -> None:
+        super().__init__(name, "FILE", text)
+        #: What the summary calls the file.
+        self.title = title
+        #: Below ``pytest_dlperf.report``: its ``render(outcomes)`` returns the text, and its
+        #: ``remark(outcomes)``, if it has one, what is not in it.
+        self.module = module
+
+
 #: Every option, in the order of the help. Their texts are parsed in ``option_values.py``, so
 #: that a pytest run without a perf case pays nothing for them.
 OPTIONS: Final = (
@@ -161,11 +175,28 @@ OPTIONS: Final = (
         parse="choice",
         default="gate",
     ),
-    Option("json", "FILE", "write the outcomes as JSON"),
-    Option("html", "FILE", "write a page with charts, one file"),
-    Option("md", "FILE", "write Markdown for one comment on a pull request"),
-    Option("benchmark-json", "FILE", "write what pytest-benchmark compare and histogram read"),
-    Option("metrics", "FILE", "write the figures as OpenMetrics text, for GitLab"),
+    ReportOption("json", "write the outcomes as JSON", title="results", module="json_"),
+    ReportOption(
+        "html", "write a page with charts, one file", title="page", module="page.session_page"
+    ),
+    ReportOption(
+        "md",
+        "write Markdown for one comment on a pull request",
+        title="comment",
+        module="pull_request",
+    ),
+    ReportOption(
+        "benchmark-json",
+        "write what pytest-benchmark compare and histogram read",
+        title="pytest-benchmark",
+        module="benchmark_json",
+    ),
+    ReportOption(
+        "metrics",
+        "write the figures as OpenMetrics text, for GitLab",
+        title="metrics",
+        module="open_metrics",
+    ),
     Option(
         "history",
         "URL|FILE|off",

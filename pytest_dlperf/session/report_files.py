@@ -12,17 +12,9 @@ from typing import Final
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.report import json_
+from pytest_dlperf.session.options import OPTIONS, ReportOption
 
-#: What the summary calls each report, and the module whose ``render(outcomes)`` is its text, and
-#: whose ``remark(outcomes)``, if it has one, says what is not in it; imported where it was asked
-#: for.
-_RENDERERS: Final = {
-    "json": ("results", "pytest_dlperf.report.json_"),
-    "html": ("page", "pytest_dlperf.report.page.session_page"),
-    "md": ("comment", "pytest_dlperf.report.pull_request"),
-    "benchmark-json": ("pytest-benchmark", "pytest_dlperf.report.benchmark_json"),
-    "metrics": ("metrics", "pytest_dlperf.report.open_metrics"),
-}
+_OPTIONS: Final = {option.name: option for option in OPTIONS if isinstance(option, ReportOption)}
 #: The share of a session's time that results may take which are written before its end.
 _WRITING_SHARE: Final = 0.1
 
@@ -68,8 +60,9 @@ class ReportFiles:
         """
         whole = True
         for name, path in reports.items():
-            title, module = _RENDERERS[name]
-            renderer = importlib.import_module(module)
+            title = _OPTIONS[name].title
+            # Imported here, where it was asked for.
+            renderer = importlib.import_module(f"pytest_dlperf.report.{_OPTIONS[name].module}")
             rendered = [*outcomes, *additions.get(name, ())]
             try:
                 text = renderer.render(rendered)

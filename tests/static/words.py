@@ -41,7 +41,9 @@ def main() -> int:
         for line, text in _texts(ast.parse(path.read_text("utf-8"))):
             found += _report(path, line, text)
     names = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")
-    for path in [*(ROOT / name for name in names), *sorted((ROOT / "docs").rglob("*.md"))]:
+    folders = (ROOT / "docs", ROOT / "guides")
+    pages = sorted(page for folder in folders for page in folder.rglob("*.md"))
+    for path in [*(ROOT / name for name in names), *pages]:
         # Blank, so that the lines keep their numbers.
         text = CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), path.read_text("utf-8"))
         for line, part in enumerate(text.splitlines(), start=1):

@@ -66,6 +66,18 @@ def probe():
 
     return {"framework_version": added.__version__}
 """
+CHECK = """
+from pytest_dlperf.core.finding import Finding, Weight
+
+
+def check(evidence):
+    figures = {"change": 0.5, "low": 0.4, "high": 0.6, "before": 2.0, "now": 3.0}
+    yield Finding(code="worse", metric="added", weight=Weight.RED, figures=figures)
+"""
+REPORT = """
+def render(outcomes):
+    return f"{len(outcomes)} outcomes\\n"
+"""
 RANK = RankArguments(
     framework="added",
     workload="none:build",
@@ -107,6 +119,16 @@ LINES = {
         'Option("added", "N", "how often it is added (1)", parse="whole", '
         'excludes={"list": "a list adds nothing"}),',
     ),
+    "a report of a session": (
+        "pytest_dlperf/session/options.py",
+        "OPTIONS: Final = (",
+        'ReportOption("added-report", "it is added", title="addition", module="added"),',
+    ),
+    "a check of the judge": (
+        "pytest_dlperf/judge/findings.py",
+        "CHECKS: Final[tuple[Check, ...]] = (",
+        "added.check,",
+    ),
     "a framework": (
         "pytest_dlperf/core/frameworks.py",
         "FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {",
@@ -114,9 +136,15 @@ LINES = {
         'lowest=(1, 0), needed="the first"),',
     ),
 }
+#: What the file of a line imports for it.
+IMPORTED = {
+    "a check of the judge": ("from pytest_dlperf.judge.checks import (", "    added,"),
+}
 #: New files, in the folder that the row names.
 FILES = {
     "a launcher": ("pytest_dlperf/launch/launchers/", {"added.py": LAUNCHER}),
+    "a report of a session": ("pytest_dlperf/report/", {"added.py": REPORT}),
+    "a check of the judge": ("pytest_dlperf/judge/checks/", {"added.py": CHECK}),
     "a framework": (
         "pytest_dlperf/worker/frameworks/",
         {"added/__init__.py": PROBE, "added/framework.py": FRAMEWORK},
@@ -148,8 +176,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert f"`{named}`" in row(thing)
         path = folder / name
         text = path.read_text("utf-8")
-        assert text.count(f"\n{after}\n") == 1
-        path.write_text(text.replace(f"\n{after}\n", f"\n{after}\n{line}\n"), "utf-8")
+        added = [(after, line), *([IMPORTED[thing]] if thing in IMPORTED else [])]
+        for before, new in added:
+            assert text.count(f"\n{before}\n") == 1
+            text = text.replace(f"\n{before}\n", f"\n{before}\n{new}\n")
+        path.write_text(text, "utf-8")
     for thing, (below, files) in FILES.items():
         assert below in row(thing)
         for name, text in files.items():
@@ -222,6 +253,35 @@ def test_a_metric_is_read_from_a_run_where_the_marker_gates_it(copy: Path):
     shutil.copytree(ROOT / "tests" / "helpers", copy / "tests" / "helpers", dirs_exist_ok=True)
     code, text = run(copy, "-c", read)
     assert (code, text) == (0, "{'added': Figure(value=7.5, unit='s', better='lower')}\n")
+
+
+def test_a_check_is_asked_decides_and_is_worded(copy: Path):
+    judge = (
+        "from pytest_dlperf.core.verdict import Comparison, Verdict\n"
+        "from pytest_dlperf.judge.verdict import judged\n"
+        "from tests.helpers.judge_builders import evidence_by\n"
+        "rate = Comparison(now=100.0, before=100.0, change=0.0, verdict=Verdict.PASSED)\n"
+        "judgement = judged(evidence_by(rate))\n"
+        "print(judgement.verdict, judgement.reason)"
+    )
+    shutil.copytree(ROOT / "tests" / "helpers", copy / "tests" / "helpers", dirs_exist_ok=True)
+    code, text = run(copy, "-c", judge)
+    assert (code, text.splitlines()[0]) == (
+        0,
+        "regressed added changed by +50.0 %; find what changed",
+    )
+
+
+def test_a_report_is_an_option_and_a_file(copy: Path):
+    assert "--dlperf-added-report=FILE" in perf(copy, "--help")[1]
+    write = (
+        "from pathlib import Path\n"
+        "from pytest_dlperf.session.report_files import ReportFiles\n"
+        "files = ReportFiles()\n"
+        "print(files.write({'added-report': Path('added.txt')}, [], {}), files.lines)"
+    )
+    assert run(copy, "-c", write) == (0, "True ['addition: added.txt']\n")
+    assert (copy / "added.txt").read_text("utf-8") == "0 outcomes\n"
 
 
 def test_a_framework_is_known_probed_and_started(copy: Path, monkeypatch: pytest.MonkeyPatch):
