@@ -118,8 +118,8 @@ class Nights:
         if sides and self._world.pair_sd is not None:
             assert self.baseline is not None
             with_anchor = sides[0] is not self.baseline.level[-1]
-            found, pairs = self._pairs(truth, sides[0], rule, with_anchor=with_anchor)
-            judged = decided_by_pairs(stored, found, against=sides[0].commit, environment=())
+            paired, pairs = self._pairs(truth, sides[0], rule, with_anchor=with_anchor)
+            judged = decided_by_pairs(stored, paired, against=sides[0].commit, environment=())
         return Night(
             verdict=judged.verdict,
             pairs=pairs,
@@ -128,11 +128,11 @@ class Nights:
         )
 
     def _pairs(
-        self, truth: float, other: Session, rule: Rule, *, with_anchor: bool
+        self, truth: float, stored: Session, rule: Rule, *, with_anchor: bool
     ) -> tuple[Judgement, int]:
         """Return the judgement by pairs with the code of a stored session, and their number."""
         assert self._world.pair_sd is not None
-        difference = truth - self._truth[other.commit]
+        difference = truth - self._truth[stored.commit]
         case = case_of_pairs(self._case) if with_anchor else self._case
         noise = self._world.pair_sd * self._rng.standard_normal(case.protocol.max_runs)
         after, before = 100 * np.exp(difference + noise), np.full(len(noise), 100.0)
@@ -146,8 +146,8 @@ class Nights:
     def _runs(self, truth: float, count: int) -> list[float]:
         session = self._world.session_sd * self._rng.standard_normal()
         runs = self._world.run_sd * self._rng.standard_normal(count)
-        found: list[float] = (100 * np.exp(truth + session + runs)).tolist()
-        return found
+        rates: list[float] = (100 * np.exp(truth + session + runs)).tolist()
+        return rates
 
     def _outcome(self, rates: Sequence[float], judged: Judgement, truth: float) -> Outcome:
         commit = f"{len(self._truth):07x}"
@@ -190,16 +190,18 @@ def creep(world: World, slower: float, tries: int, seed: int, most: int = 30) ->
     None where ``most`` nights do not find it.
     """
     rng = np.random.default_rng(seed)
-    found: list[int | None] = []
+    first_red: list[int | None] = []
     for _ in range(tries):
         nights = Nights(world, rng)
         verdicts = (
             nights.night(number * math.log1p(-slower)).verdict for number in range(1, most + 1)
         )
-        found.append(
-            next((n for n, one in enumerate(verdicts, 1) if one is Verdict.REGRESSED), None)
+        first_red.append(
+            next(
+                (n for n, verdict in enumerate(verdicts, 1) if verdict is Verdict.REGRESSED), None
+            )
         )
-    return found
+    return first_red
 
 
 def unchanged(world: World, tries: int, seed: int, count: int = 30) -> list[list[Night]]:
@@ -230,11 +232,11 @@ def row(world: World, tries: int, seed: int) -> str:
     red = sum(night.verdict is Verdict.REGRESSED for night in first)
     passed = sum(night.verdict is Verdict.PASSED for night in first)
     slower = 0.005
-    found = sorted(night or 99 for night in creep(world, slower, tries, seed + 1))
-    drifts = [100 * (1 - (1 - slower) ** night) for night in found]
+    first_red = sorted(night or 99 for night in creep(world, slower, tries, seed + 1))
+    drifts = [100 * (1 - (1 - slower) ** night) for night in first_red]
     by_3 = sum(round(drift, 1) <= 3.0 for drift in drifts) / tries
     quantiles = [drifts[round(share * (tries - 1))] for share in (0.1, 0.5, 0.9)]
-    flat = [night for one in unchanged(world, tries // 4, seed + 2) for night in one]
+    flat = [night for nights in unchanged(world, tries // 4, seed + 2) for night in nights]
     count = len(flat) / 30
     cells = (
         world.name,

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def _regressed(
     factor: float, samples: Callable[[Seconds], list[float]], before: Seconds, now: Seconds
 ) -> bool:
-    theirs, mine = samples(before), samples(now)
-    time_before, stats_before = compute_stats(theirs, 1)
-    time_now, stats_now = compute_stats(mine, 1)
+    samples_before, samples_now = samples(before), samples(now)
+    time_before, stats_before = compute_stats(samples_before, 1)
+    time_now, stats_now = compute_stats(samples_now, 1)
     # It asks both of its conditions and takes the slow one first; the order changes nothing.
     if not _is_result_better(time_before, time_now, None, None, factor, use_stats=False):
         return False
-    sides = ((stats_before, theirs), (stats_now, mine))
+    sides = ((stats_before, samples_before), (stats_now, samples_now))
     return bool(_is_result_better(time_before, time_now, *sides, factor))
 
 

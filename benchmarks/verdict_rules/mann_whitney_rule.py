@@ -23,9 +23,11 @@ _ALPHA: Final = 0.05
 
 
 def _regressed(samples: Callable[[Seconds], list[float]], before: Seconds, now: Seconds) -> bool:
-    theirs, mine = samples(before), samples(now)
-    slower = statistics.median(mine) > statistics.median(theirs)
-    return slower and bool(mannwhitneyu(mine, theirs, alternative="two-sided").pvalue < _ALPHA)
+    samples_before, samples_now = samples(before), samples(now)
+    slower = statistics.median(samples_now) > statistics.median(samples_before)
+    return slower and bool(
+        mannwhitneyu(samples_now, samples_before, alternative="two-sided").pvalue < _ALPHA
+    )
 
 
 RULES: Final = (

@@ -196,16 +196,16 @@ def _screened(
     *,
     in_pairs: bool = False,
 ) -> tuple[str, int]:
-    found: list[_Drawn] = []
+    drawn: list[_Drawn] = []
 
     def look(count: int) -> Judgement:
-        found.extend(draw(count - len(found)))
-        return verdict(found)
+        drawn.extend(draw(count - len(drawn)))
+        return verdict(drawn)
 
     judged, count = decided(case_of(device), look, in_pairs=in_pairs)
     # Whatever is not judged is as open as what is inconclusive.
-    said = Verdict.INCONCLUSIVE if judged.verdict in NOT_JUDGED else judged.verdict
-    return str(said), count
+    is_open = judged.verdict in NOT_JUDGED
+    return str(Verdict.INCONCLUSIVE if is_open else judged.verdict), count
 
 
 def decided(

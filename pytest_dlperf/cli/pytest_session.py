@@ -69,7 +69,7 @@ def against_words(arm: str, share: float) -> list[str]:
 
 def is_slower(outcome: Outcome) -> bool | None:
     """Return the answer of a session with ``against_words``; None where it is undecided."""
-    verdict = outcome.judgement.of_speed
+    verdict = outcome.judgement.speed_verdict
     if (outcome.against is not None and outcome.against.unaffected) or verdict in GOOD:
         return False
     return True if verdict is Verdict.REGRESSED else None

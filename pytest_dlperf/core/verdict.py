@@ -220,11 +220,15 @@ class Judgement:
         return "\n".join([self.reason, *self.details])
 
     @property
-    def of_speed(self) -> Verdict:
+    def speed_verdict(self) -> Verdict:
         """The verdict without that of memory and CPU time, which no search is made of."""
         if self.verdict is not Verdict.REGRESSED:
             return self.verdict
         window = self.metrics.get("whole_window")
-        found = [one.verdict for one in (self.throughput, window) if one is not None]
+        verdicts = [
+            comparison.verdict
+            for comparison in (self.throughput, window)
+            if comparison is not None
+        ]
         order = (Verdict.REGRESSED, Verdict.INCONCLUSIVE, *GOOD)
-        return next((verdict for verdict in order if verdict in found), Verdict.INCONCLUSIVE)
+        return next((verdict for verdict in order if verdict in verdicts), Verdict.INCONCLUSIVE)

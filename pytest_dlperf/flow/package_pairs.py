@@ -89,7 +89,7 @@ class ByPackages:
             return self._without(stored, code, f"{error}")
         assert paired.against is not None
         slower, undecided, search_pairs = self._exchanged, "", 0
-        if paired.judgement.of_speed is Verdict.REGRESSED:
+        if paired.judgement.speed_verdict is Verdict.REGRESSED:
             slower, undecided, search_pairs = self._slower(paired.judgement)
         stay = tuple(one for one in self.change.packages if one not in self._exchanged)
         left = replace(self.change, packages=stay, framework=None)
@@ -210,7 +210,7 @@ class ByPackages:
             paired = self._compare(chosen, f"{_FOLDER}/{asked}", bench)
             assert paired.measurement is not None
             pairs += len(paired.measurement.runs) + len(paired.measurement.disturbed_runs)
-            verdict = paired.judgement.of_speed
+            verdict = paired.judgement.speed_verdict
             if verdict not in {*GOOD, Verdict.REGRESSED}:
                 raise _UndecidedError(f"{words_of(chosen)}: {paired.judgement.reason}")
             return verdict is Verdict.REGRESSED

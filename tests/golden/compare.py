@@ -33,13 +33,16 @@ class Report:
 
     def idle(self, differences: Sequence[Difference]) -> list[str]:
         """Return the names of rules that explain nothing."""
-        return [one.name for one in differences if not self.explained[one.name]]
+        return [
+            difference.name for difference in differences if not self.explained[difference.name]
+        ]
 
     def words(self, differences: Sequence[Difference]) -> str:
         """Return the report: counts, and the first of the judgements that differ."""
         lines = [f"{self.judgements} judgements, {len(self.unexplained)} differ without a name"]
         lines += [
-            f"{self.explained[one.name]:6d} differ by {one.name}: {one.why}" for one in differences
+            f"{self.explained[difference.name]:6d} differ by {difference.name}: {difference.why}"
+            for difference in differences
         ]
         return "\n\n".join(["\n".join(lines), *self.unexplained[:_SHOWN]])
 
@@ -53,7 +56,7 @@ def compared(records: Iterable[Record], differences: Sequence[Difference] = DIFF
         different = dict(_different(record.output, actual))
         if not different:
             continue
-        rules = [one for one in differences if one.applies(record, record.output, actual)]
+        rules = [rule for rule in differences if rule.applies(record, record.output, actual)]
         for rule in rules:
             if any(_is_of(path, rule) for path in different):
                 report.explained[rule.name] += 1

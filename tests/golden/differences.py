@@ -82,8 +82,12 @@ def _has_no_run(record: Record, was: Output, now: Output) -> bool:
 
 
 def _kept_no_fact(record: Record, was: Output, now: Output) -> bool:
-    gone = {name: one for name, one in was["metrics"].items() if name not in now["metrics"]}
-    return bool(gone) and all(one["verdict"] != "regressed" for one in gone.values())
+    gone = {
+        name: comparison
+        for name, comparison in was["metrics"].items()
+        if name not in now["metrics"]
+    }
+    return bool(gone) and all(comparison["verdict"] != "regressed" for comparison in gone.values())
 
 
 def _is_of_numbers(record: Record, was: Output, now: Output) -> bool:

@@ -99,7 +99,7 @@ def plan(rng: random.Random) -> Plan:
         batch_size_per_device=4, unit=rng.choice(("images", "tokens")), layout=layout,
         protocol=protocol, tolerance=rng.choice((None, None, None, 0.02, 0.08)),
         metrics=tuple(gate for gate, _, _ in gates), loss=rng.choice(("falls", "falls", "finite")),
-        known=_known(rng) if maybe(rng, 0.12) else None,
+        known=_known_slowdown(rng) if maybe(rng, 0.12) else None,
     )  # fmt: skip
     parts = {
         "memory": 0.5, "ranks": 0.4, "loss": 0.7, "cpu": 0.6, "scaling": 0.6, "canary": 0.5,
@@ -121,7 +121,7 @@ def plan(rng: random.Random) -> Plan:
     )
 
 
-def _known(rng: random.Random) -> Known:
+def _known_slowdown(rng: random.Random) -> Known:
     return Known(issue="#123", until="2026-06-30", change=rng.choice((-0.03, -0.08, -0.2)))
 
 

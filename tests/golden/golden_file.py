@@ -127,7 +127,7 @@ def _rounded(value: Any, digits: int) -> Any:
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
-def _decoded(kind: Any, value: Any, known: dict[tuple[str, int], Any]) -> Any:
+def _decoded(kind: Any, value: Any, decoded: dict[tuple[str, int], Any]) -> Any:
     """Return an input; arguments that several judgements share are decoded once.
 
     The values of parts live as long as ``known``, so that their identities name them.
@@ -139,16 +139,18 @@ def _decoded(kind: Any, value: Any, known: dict[tuple[str, int], Any]) -> Any:
         if name not in value:
             continue
         item = value[name]
-        inner = [one for one in (hint, *typing.get_args(hint)) if one in KINDS.values()]
+        inner = [
+            argument for argument in (hint, *typing.get_args(hint)) if argument in KINDS.values()
+        ]
         key = (f"{hint}", id(item))
         if inner:
-            fields[name] = _decoded(inner[0], item, known)
+            fields[name] = _decoded(inner[0], item, decoded)
         elif not isinstance(item, dict):
             fields[name] = decode(hint, item, name)
         else:
-            if key not in known:
-                known[key] = (decode(hint, item, name), item)
-            fields[name] = known[key][0]
+            if key not in decoded:
+                decoded[key] = (decode(hint, item, name), item)
+            fields[name] = decoded[key][0]
     return kind(**fields)
 
 

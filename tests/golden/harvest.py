@@ -39,7 +39,7 @@ class Harvest:
     """Keeps what the judge is given, with its source."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[str, Input]] = []
+        self.inputs: list[tuple[str, Input]] = []
         self.source = ""
         self._count: Counter[str] = Counter()
 
@@ -49,7 +49,7 @@ class Harvest:
             return
         self._count[self.source] += 1
         try:
-            self.found.append((self.source, as_written(given)))
+            self.inputs.append((self.source, as_written(given)))
         except DecodeError as error:
             if "finite" not in str(error):
                 raise
@@ -97,12 +97,12 @@ def harvested() -> list[tuple[str, Input]]:
         for source, gather in _GATHERED.items():
             harvest.source = source
             gather()
-        tests = [str(ROOT / one) for one in _TESTS]
+        tests = [str(ROOT / test) for test in _TESTS]
         options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain"]
         options += ["--rootdir", str(ROOT), f"--ignore={ROOT / _NOT}"]
         if code := pytest.main([*options, *tests], plugins=[harvest]):
             raise SystemExit(f"tests that give inputs fail, exit code {int(code)}")
-    return harvest.found
+    return harvest.inputs
 
 
 def _from_live_sessions() -> None:

@@ -103,7 +103,7 @@ def _baseline(rng: random.Random, plan: Plan, family: int) -> Baseline:
         aside = session(rng, plan, Level(rate=-0.2), 50)
         sessions.append(replace(aside, reason=OBSERVED_REGRESSED))
     if maybe(rng, 0.02):
-        sessions = [replace(one, runs=()) for one in sessions]
+        sessions = [replace(stored, runs=()) for stored in sessions]
     is_published = maybe(rng, 0.06)
     if is_published:
         sessions = [Session(time=sessions[0].time, runs=sessions[0].runs)]
@@ -143,9 +143,11 @@ def session(rng: random.Random, plan: Plan, level: Level, number: int) -> Sessio
 def _stored_figures(runs: Sequence[RunSummary]) -> dict[str, StoredFigures]:
     return {
         name: StoredFigures(
-            runs=tuple(run.metrics[name].value for run in runs), unit=one.unit, better=one.better
+            runs=tuple(run.metrics[name].value for run in runs),
+            unit=figure.unit,
+            better=figure.better,
         )
-        for name, one in runs[0].metrics.items()
+        for name, figure in runs[0].metrics.items()
     }
 
 
@@ -168,14 +170,16 @@ def _with_parents(
     now = replace(now, parent_throughputs=rates(shift, len(now.runs)), reference=reference)
     if maybe(rng, 0.1):
         now = drawn.with_problem(replace(now, parent_throughputs=()), SPEEDUP_UNKNOWN)
-    other = Layout.parse("1n1c") if maybe(rng, 0.1) else reference
+    stored_reference = Layout.parse("1n1c") if maybe(rng, 0.1) else reference
     keep = rng.choice(("runs", "runs", "value", "none"))
     sessions = []
-    for one in baseline.sessions:
-        parents = rates(0.0, max(1, len(one.runs)))
+    for stored in baseline.sessions:
+        parents = rates(0.0, max(1, len(stored.runs)))
         value = None if keep == "none" else 100.0 / parents[0]
         parents = parents if keep == "runs" else ()
-        sessions.append(replace(one, parent_runs=parents, speedup=value, reference=other))
+        sessions.append(
+            replace(stored, parent_runs=parents, speedup=value, reference=stored_reference)
+        )
     return now, replace(baseline, sessions=tuple(sessions))
 
 
@@ -185,13 +189,13 @@ def _odd_figures(rng: random.Random, plan: Plan, now: Measurement) -> Measuremen
     runs = []
     for number, run in enumerate(now.runs):
         figures: dict[str, Any] = dict(run.metrics)
-        one = figures.pop(name)
+        figure = figures.pop(name)
         if how == "unit":
-            figures[name] = replace(one, unit="ms")
+            figures[name] = replace(figure, unit="ms")
         elif how == "negative":
-            figures[name] = replace(one, value=-1.0)
+            figures[name] = replace(figure, value=-1.0)
         elif how == "one missing" and number:
-            figures[name] = one
+            figures[name] = figure
         runs.append(replace(run, metrics=figures))
     return replace(now, runs=tuple(runs))
 
@@ -212,15 +216,15 @@ def pairs(rng: random.Random) -> Pairs:
     in_turns = maybe(rng, 0.35)
     if in_turns:
         plan = replace(plan, has=plan.has | {"steps", "estimates"})
-    level, other = drawn.level(rng, plan), Level()
+    level, level_before = drawn.level(rng, plan), Level()
     if maybe(rng, 0.4):
         level = Level(rate=level.rate, memory=level.memory, cpu=level.cpu)
     if maybe(rng, 0.15):
-        other = replace(other, stretch=(0.5, 0.3))
+        level_before = replace(level_before, stretch=(0.5, 0.3))
     protocol = plan.case.protocol
     count = rng.choice((3, protocol.runs, protocol.max_runs, 1))
     now = drawn.measurement(rng, plan, level, count)
-    before = drawn.measurement(rng, plan, other, count)
+    before = drawn.measurement(rng, plan, level_before, count)
     if in_turns:
         turns = rng.choice(((4, 14), (4,), (4, 11, 18), (4, 13, 22)))
         now, before = (_in_turns(arm, turns) for arm in (now, before))
@@ -245,7 +249,7 @@ def _without_a_pair(rng: random.Random, arm: Measurement) -> Measurement:
     if odd < 0.01:
         return replace(arm, runs=arm.runs[1:])
     if odd < 0.02:
-        return replace(arm, runs=tuple(replace(one, throughput=0.0) for one in arm.runs))
+        return replace(arm, runs=tuple(replace(run, throughput=0.0) for run in arm.runs))
     return arm
 
 
@@ -289,7 +293,9 @@ def left_out(rng: random.Random) -> LeaveOneOut:
     ]
     aside = [session(rng, plan, odd, 50)] if maybe(rng, 0.5) else []
     if plan.case.world_size > 1:
-        sessions, aside = ([_with_speedup(rng, one) for one in side] for side in (sessions, aside))
+        sessions, aside = (
+            [_with_speedup(rng, stored) for stored in side] for side in (sessions, aside)
+        )
     return LeaveOneOut(
         sessions=tuple(sessions),
         device=plan.case.layout.device,
@@ -299,8 +305,8 @@ def left_out(rng: random.Random) -> LeaveOneOut:
     )
 
 
-def _with_speedup(rng: random.Random, one: Session) -> Session:
+def _with_speedup(rng: random.Random, stored: Session) -> Session:
     share = rng.choice((1.8, 1.8, 1.8, 1.2))
-    parents = tuple(rate / share for rate in one.runs)
+    parents = tuple(rate / share for rate in stored.runs)
     reference = Layout.parse("1n2c") if maybe(rng, 0.05) else None
-    return replace(one, parent_runs=parents, speedup=share, reference=reference)
+    return replace(stored, parent_runs=parents, speedup=share, reference=reference)

@@ -44,7 +44,7 @@ def logs(rng: random.Random) -> Logs:
     if maybe(rng, 0.08):
         before = replace(before, problems=_problems(rng))
     if maybe(rng, 0.15):
-        now = replace(now, **_other(rng))
+        now = replace(now, **_other_training(rng))
     if maybe(rng, 0.3):  # of a baseline, whose runs no log reports
         count = rng.choice((1, 3, 6))
         sessions = tuple(_rates(rng, 0.0, sd, 5) for _ in range(count))
@@ -68,7 +68,7 @@ def _problems(rng: random.Random) -> tuple[Problem, ...]:
     )
 
 
-def _other(rng: random.Random) -> dict[str, Any]:
+def _other_training(rng: random.Random) -> dict[str, Any]:
     return rng.choice((
         {"unit": "tokens"}, {"world_size": 8}, {"batch_size_per_device": 16},
         {"precision": "bf16"}, {"world_size": None}, {"precision": None, "world_size": None},

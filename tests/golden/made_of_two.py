@@ -33,33 +33,35 @@ _CUT_OFF: Final = frozenset({Verdict.REGRESSED, Verdict.INCONCLUSIVE})
 def made_of(gathered: Sequence[tuple[str, Input]]) -> Iterator[tuple[str, Input]]:
     """Yield inputs made of those that are gathered, with their sources."""
     rng = random.Random(_SEED)
-    found = rng.sample(gathered, len(gathered))
-    stored = _by_verdict([one for _, one in found if isinstance(one, Stored)])
-    pairs = _by_verdict([one for _, one in found if isinstance(one, Pairs)])
+    shuffled = rng.sample(gathered, len(gathered))
+    stored = _inputs_by_verdict([given for _, given in shuffled if isinstance(given, Stored)])
+    pairs = _inputs_by_verdict([given for _, given in shuffled if isinstance(given, Pairs)])
     for _ in range(_CUT):
         verdicts = _CUT_OFF if rng.random() < 0.9 else GOOD
         of_kind = _any(rng, rng.choice((stored, pairs)), verdicts)
         yield "cut short", replace(of_kind, looked=rng.random() < 0.5)
-    others = {Verdict.REGRESSED: [one for one in stored[Verdict.REGRESSED] if _is_several(one)]}
+    several = {
+        Verdict.REGRESSED: [given for given in stored[Verdict.REGRESSED] if _is_several(given)]
+    }
     for _ in range(_KNOWN):
-        inputs = others if rng.random() < 0.4 else stored
-        one = _any(rng, inputs, GOOD | {Verdict.REGRESSED})
-        assert isinstance(one, Stored)
-        yield "known", _known(rng, one)
+        inputs = several if rng.random() < 0.4 else stored
+        given = _any(rng, inputs, GOOD | {Verdict.REGRESSED})
+        assert isinstance(given, Stored)
+        yield "known", _with_slowdown(rng, given)
     for _ in range(_TWO):
         yield "two stages", _two(rng, stored, pairs)
 
 
-def _by_verdict(inputs: Sequence[Stored | Pairs]) -> dict[Verdict, list[Stored | Pairs]]:
+def _inputs_by_verdict(inputs: Sequence[Stored | Pairs]) -> dict[Verdict, list[Stored | Pairs]]:
     """Return inputs by their verdict; not those that raise."""
-    found: dict[Verdict, list[Stored | Pairs]] = {}
-    for one in inputs:
+    inputs_of: dict[Verdict, list[Stored | Pairs]] = {}
+    for given in inputs:
         try:
-            verdict = judged(one).verdict
+            verdict = judged(given).verdict
         except CaseError:
             continue
-        found.setdefault(verdict, []).append(one)
-    return found
+        inputs_of.setdefault(verdict, []).append(given)
+    return inputs_of
 
 
 def _any(
@@ -67,25 +69,27 @@ def _any(
     inputs: dict[Verdict, list[Stored | Pairs]],
     verdicts: frozenset[Verdict],
 ) -> Stored | Pairs:
-    verdict = rng.choice([one for one in Verdict if one in verdicts and one in inputs])
+    verdict = rng.choice(
+        [verdict for verdict in Verdict if verdict in verdicts and verdict in inputs]
+    )
     return rng.choice(inputs[verdict])
 
 
-def _is_several(one: Stored | Pairs) -> bool:
+def _is_several(given: Stored | Pairs) -> bool:
     """Whether both the rate and another metric regressed."""
-    judgement = judged(one)
+    judgement = judged(given)
     verdicts = [judgement.throughput.verdict, *(m.verdict for m in judgement.metrics.values())]
     return verdicts[0] is Verdict.REGRESSED and Verdict.REGRESSED in verdicts[1:]
 
 
-def _known(rng: random.Random, one: Stored) -> Stored:
-    change = judged(one).throughput.change or 0.0
+def _with_slowdown(rng: random.Random, given: Stored) -> Stored:
+    change = judged(given).throughput.change or 0.0
     share = round(change, 3) if change < -0.01 and rng.random() < 0.4 else rng.choice(_CHANGES)
-    known = Known(issue="#123", until=_UNTIL, change=share)
+    slowdown = Known(issue="#123", until=_UNTIL, change=share)
     if rng.random() < 0.03:
-        return replace(one, case=replace(one.case, known=None), today=_BEFORE)
-    case = one.case if one.case.known else replace(one.case, known=known)
-    return replace(one, case=case, today=rng.choice((_BEFORE, _BEFORE, _AFTER)))
+        return replace(given, case=replace(given.case, known=None), today=_BEFORE)
+    case = given.case if given.case.known else replace(given.case, known=slowdown)
+    return replace(given, case=case, today=rng.choice((_BEFORE, _BEFORE, _AFTER)))
 
 
 def _two(
@@ -98,7 +102,7 @@ def _two(
     assert isinstance(first, Stored)
     today = ""
     if rng.random() < 0.15:
-        first, today = _known(rng, first), _BEFORE
+        first, today = _with_slowdown(rng, first), _BEFORE
     how = rng.choice(("pairs", "pairs", "pairs", "pairs", "same code", "no pairs", "packages"))
     against = rng.choice(("1a2b3c4", "the anchor 1a2b3c4"))
     if how == "same code":

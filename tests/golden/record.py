@@ -37,10 +37,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--outputs", action="store_true", help="keep the inputs of the file")
     if parser.parse_args().outputs:
-        records = [replace(one, output=output_of(one.given)) for one in read()]
+        records = [replace(record, output=output_of(record.given)) for record in read()]
     else:
         first = chosen(judged(gathered()))
-        inputs = [(one.source, one.given) for one in first]
+        inputs = [(record.source, record.given) for record in first]
         records = [*first, *chosen(judged(made_of(inputs)))]
     write(PATH, records)
     print(f"{table(read())}\n{PATH.stat().st_size / 2**20:.1f} MiB")  # noqa: T201
@@ -54,20 +54,20 @@ def gathered() -> Iterator[tuple[str, Input]]:
     yield from _written(made())
 
 
-def _written(found: Iterable[tuple[str, Input]]) -> Iterator[tuple[str, Input]]:
-    for source, given in found:
+def _written(inputs: Iterable[tuple[str, Input]]) -> Iterator[tuple[str, Input]]:
+    for source, given in inputs:
         try:
             yield source, as_written(given)
         except DecodeError as error:
             raise SystemExit(f"{source}: {error}") from error
 
 
-def judged(found: Iterable[tuple[str, Input]]) -> Iterator[Record]:
+def judged(inputs: Iterable[tuple[str, Input]]) -> Iterator[Record]:
     """Yield the records of inputs, each once."""
-    known: defaultdict[str, list[Input]] = defaultdict(list)
-    for source, given in found:
+    inputs_by_output: defaultdict[str, list[Input]] = defaultdict(list)
+    for source, given in inputs:
         output = output_of(given)
-        same = known[repr(output)]
+        same = inputs_by_output[repr(output)]
         if given not in same:
             same.append(given)
             yield Record(source=source, given=given, output=output)
@@ -76,7 +76,7 @@ def judged(found: Iterable[tuple[str, Input]]) -> Iterator[Record]:
 def chosen(records: Iterable[Record]) -> list[Record]:
     """Return records that have something of which few others are chosen yet."""
     count: Counter[tuple[object, ...]] = Counter()
-    found = []
+    kept = []
     for record in records:
         kinds = set(_kinds(record))
         of_test = record.source, *_verdict(record)
@@ -84,8 +84,8 @@ def chosen(records: Iterable[Record]) -> list[Record]:
         if few or (".py::" in record.source and count[of_test] < _OF_TEST):
             count.update(kinds)
             count[of_test] += 1
-            found.append(record)
-    return found
+            kept.append(record)
+    return kept
 
 
 def _kinds(record: Record) -> Iterator[tuple[object, ...]]:
@@ -99,8 +99,8 @@ def _kinds(record: Record) -> Iterator[tuple[object, ...]]:
         yield road, verdict, metric
     yield road, output.get("more runs"), len(output.get("pairs with the session of", ()))
     yield road, verdict, output.get("known"), tuple(sorted(output.get("throughput", ())))
-    for one in (*output.get("each", ()), *output.get("aside", ())):
-        yield road, _verdicts(one["metrics"]), tuple(one["alarms"])
+    for session in (*output.get("each", ()), *output.get("aside", ())):
+        yield road, _verdicts(session["metrics"]), tuple(session["alarms"])
 
 
 def _verdict(record: Record) -> tuple[object, ...]:
@@ -109,7 +109,9 @@ def _verdict(record: Record) -> tuple[object, ...]:
 
 
 def _verdicts(comparisons: Mapping[str, Output]) -> tuple[tuple[str, object], ...]:
-    return tuple(sorted((name, one.get("verdict")) for name, one in comparisons.items()))
+    return tuple(
+        sorted((name, comparison.get("verdict")) for name, comparison in comparisons.items())
+    )
 
 
 if __name__ == "__main__":

@@ -165,13 +165,13 @@ def road_of(given: Input) -> str:
 def output_of(given: Input) -> Output:
     """Return what is kept of the verdict on ``given``, or of the error that it raises."""
     try:
-        return _said(given)
+        return _output(given)
     except (CaseError, UsageError) as error:
         return {"error": type(error).__name__, "message": str(error)}
 
 
 @singledispatch
-def _said(given: Input) -> Output:
+def _output(given: Input) -> Output:
     return _kept(judged(given))
 
 
@@ -184,7 +184,7 @@ def judged(given: Input) -> Judgement:
 @judged.register
 def _(given: Stored) -> Judgement:
     judgement = _stored(given)
-    return _with_known(judgement, given, given.today)
+    return _with_slowdown(judgement, given, given.today)
 
 
 def _stored(given: Stored) -> Judgement:
@@ -227,7 +227,7 @@ def _(given: TwoStages) -> Judgement:
     elif given.how == "pairs":
         decision = decided_by_pairs(
             stored,
-            _of_code(given),
+            _code_judgement(given),
             against=given.against,
             environment=given.environment,
             unknown=given.unknown,
@@ -237,54 +237,54 @@ def _(given: TwoStages) -> Judgement:
         assert given.packages is not None
         decision = decided_by_packages(
             stored,
-            _of_code(given),
+            _code_judgement(given),
             judged(given.packages),
             changed=given.changed,
             environment=given.environment,
             undo=given.undo,
         )
-    return _with_known(decision, given.stored, given.today)
+    return _with_slowdown(decision, given.stored, given.today)
 
 
-@_said.register
+@_output.register
 def _(given: Stored) -> Output:
     case, count = given.case, len(given.measurement.runs)
     judgement = _stored(given)
     sides = other_sides(case, given.measurement, judgement, given.baseline, given.rule)
     return {
-        **_kept(_with_known(judgement, given, given.today)),
+        **_kept(_with_slowdown(judgement, given, given.today)),
         "more runs": more_runs(case, judgement, count),
         "pairs with the session of": [session.time for session in sides],
     }
 
 
-@_said.register
+@_output.register
 def _(given: Pairs) -> Output:
     judgement = judged(given)
     more = more_runs(given.case, judgement, len(given.now.runs), in_pairs=True)
     return {**_kept(judgement), "more pairs": more}
 
 
-@_said.register
+@_output.register
 def _(given: LeaveOneOut) -> Output:
     tolerance = TOLERANCE if given.rule.tolerance is None else given.rule.tolerance
     gated = metrics_of(given.asked, given.device, given.sessions[::-1], tolerance=tolerance)
     each = leave_one_out(given.sessions, gated, given.rule)
-    aside = [against_level(one, given.sessions, gated, given.rule) for one in given.aside]
+    aside = [against_level(session, given.sessions, gated, given.rule) for session in given.aside]
     return {"each": _alarms(each), "aside": _alarms(aside)}
 
 
 def _alarms(sessions: Sequence[Mapping[str, Comparison]]) -> list[Output]:
     return [
         {
-            "alarms": sorted(alarms_in(one)),
-            "metrics": {name: _comparison(found) for name, found in one.items()},
+            "alarms": sorted(alarms_in(session)),
+            "metrics": {name: _comparison(comparison) for name, comparison in session.items()},
         }
-        for one in sessions
+        for session in sessions
     ]
 
 
-def _of_code(given: TwoStages) -> Judgement:
+def _code_judgement(given: TwoStages) -> Judgement:
     if given.code is None:
         return plain_judgement(Verdict.PASSED, "no file that ranks import differs")
     return judged(given.code)
@@ -296,7 +296,7 @@ def _cut(judgement: Judgement, given: Stored | Pairs) -> Judgement:
     return cut_short(judgement, _BUDGET, looked=given.looked)
 
 
-def _with_known(judgement: Judgement, given: Stored, today: str) -> Judgement:
+def _with_slowdown(judgement: Judgement, given: Stored, today: str) -> Judgement:
     if not today:
         return judgement
     known: Known | None = given.case.known
@@ -311,13 +311,15 @@ def _kept(judgement: Judgement) -> Output:
         "details": list(judgement.details),
         "known": None if judgement.known is None else str(judgement.known),
         "throughput": _comparison(judgement.throughput),
-        "metrics": {name: _comparison(one) for name, one in judgement.metrics.items()},
+        "metrics": {
+            name: _comparison(comparison) for name, comparison in judgement.metrics.items()
+        },
     }
 
 
-def _comparison(found: Comparison) -> Output:
+def _comparison(comparison: Comparison) -> Output:
     """Return the fields that are not as a comparison of nothing has them."""
-    values, empty = encode(found), encode(Comparison())
+    values, empty = encode(comparison), encode(Comparison())
     return {name: value for name, value in values.items() if value != empty[name]}
 
 
@@ -337,7 +339,7 @@ def _logs(before: LogSide, now: LogSide, rule: Rule, *, prior: Prior = LOGS) -> 
 
 
 def _left_out(sessions: Sequence[Session], all_gated: Sequence[Any], rule: Rule) -> Input | None:
-    if [one.name for one in all_gated] != ["throughput", "speedup", "peak_memory"]:
+    if [metric.name for metric in all_gated] != ["throughput", "speedup", "peak_memory"]:
         return None
     device: DeviceKind = "cpu" if all_gated[0].prior == THROUGHPUT["cpu"] else "gpu"
     return LeaveOneOut(sessions=tuple(sessions), device=device, rule=rule)

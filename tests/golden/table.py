@@ -12,10 +12,10 @@ from tests.golden.roads import road_of
 
 def counted(records: Iterable[Record]) -> Mapping[str, Counter[str]]:
     """Return the number of judgements by road and verdict."""
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
-        found[road_of(record.given)].update(_verdicts(record.output))
-    return found
+        counts[road_of(record.given)].update(_verdicts(record.output))
+    return counts
 
 
 def _verdicts(output: Mapping[str, Any]) -> list[str]:
@@ -23,17 +23,19 @@ def _verdicts(output: Mapping[str, Any]) -> list[str]:
     if "error" in output:
         return [f"raises {output['error']}"]
     if "each" in output:
-        kinds = {alarm for one in (*output["each"], *output["aside"]) for alarm in one["alarms"]}
+        kinds = {
+            alarm for session in (*output["each"], *output["aside"]) for alarm in session["alarms"]
+        }
         return [f"alarm: {kind}" for kind in sorted(kinds)] or ["no alarm"]
-    known = output["known"]
-    return [output["verdict"], *([f"known: {known}"] if known else [])]
+    slowdown = output["known"]
+    return [output["verdict"], *([f"known: {slowdown}"] if slowdown else [])]
 
 
 def table(records: Iterable[Record]) -> str:
     """Return the table as lines: a road, and its verdicts."""
-    found = counted(records)
+    counts = counted(records)
     lines = []
-    for road in sorted(found):
-        verdicts = ", ".join(f"{name} {n}" for name, n in sorted(found[road].items()))
+    for road in sorted(counts):
+        verdicts = ", ".join(f"{name} {n}" for name, n in sorted(counts[road].items()))
         lines.append(f"{road}: {verdicts}")
     return "\n".join(lines)

@@ -16,13 +16,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: Rooms that are not done yet.
-NOT_YET: Final = (
-    "benchmarks/nights.py",
-    "benchmarks/verdict_rules",
-    "pytest_dlperf/core/metric",
-    "pytest_dlperf/core/verdict.py",
-    "pytest_dlperf/flow",
-)
+NOT_YET: Final = ("pytest_dlperf/flow",)
 #: Names that stand for a noun.
 PRONOUNS: Final = frozenset(
     (

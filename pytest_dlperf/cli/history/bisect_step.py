@@ -83,7 +83,7 @@ def _measure(arguments: argparse.Namespace, share: float, where: Path) -> tuple[
 
 def code_of(outcome: Outcome, *, faster: bool) -> int:
     """Return the exit code for ``git bisect run`` after a measured commit, and print why."""
-    verdict = outcome.judgement.of_speed
+    verdict = outcome.judgement.speed_verdict
     answer = is_slower(outcome)
     if answer is not None:
         _print_to_stderr("slower" if answer else f"not slower ({verdict})")
