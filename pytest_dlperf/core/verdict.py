@@ -215,6 +215,11 @@ class Judgement:
     FORMER: ClassVar[frozenset[str]] = frozenset({"by_readings"})
 
     @property
+    def first_line(self) -> str:
+        """What happened, without remarks."""
+        return self.reason.partition("\n")[0]
+
+    @property
     def text(self) -> str:
         """The reason and all details, a line each."""
         return "\n".join([self.reason, *self.details])

@@ -21,7 +21,7 @@ from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab_imports import TwoTrees
-from pytest_dlperf.flow.explain import REGRESSED, Judged, explain, explained, is_wanted
+from pytest_dlperf.flow.explain import REGRESSED, explain, explained, is_wanted
 from pytest_dlperf.flow.lock_step import (
     WINDOW_S,
     ArmFailedError,
@@ -87,14 +87,13 @@ def compare_arms(case: Case, bench: Bench, *, workload_folder: str) -> Measured:
         with _naming_arm(case, arms[BEFORE]):
             runners[BEFORE].bench.check(case)
         measured = _Pairs(case, arms, runners, trees).compare()
-        assert measured.measurement is not None
         assert measured.against is not None
-        judged = Judged(measurement=measured.measurement, judgement=measured.judgement)
-        if measured.against.unaffected or not is_wanted(bench.policy, judged, default=REGRESSED):
+        is_due = is_wanted(bench.policy, measured.judgement, default=REGRESSED)
+        if measured.against.unaffected or not is_due:
             return measured
-        found = explain(case, runners, (BEFORE, NOW, NOW, BEFORE), judged)
-        judgement = explained(measured.judgement, found)
-        return replace(measured, judgement=judgement, explanation=found)
+        explanation = explain(case, runners, (BEFORE, NOW, NOW, BEFORE), measured)
+        judgement = explained(measured.judgement, explanation)
+        return replace(measured, judgement=judgement, explanation=explanation)
 
 
 class _Pairs:
@@ -404,7 +403,7 @@ def _counted(measured: MeasuredRun, why: str) -> MeasuredRun:
 def _bench_of(bench: Bench, arm: ReadyArm, side: str, reported: Reported) -> Bench:
     folder = bench.folder if side == NOW else bench.folder / BEFORE
     # --dlperf-inject imitates a regression, so it slows this side only.
-    return bench.of_arm(arm, folder, inject=side == NOW, reported=reported)
+    return bench.with_arm(arm, folder, inject=side == NOW, reported=reported)
 
 
 @contextlib.contextmanager

@@ -244,13 +244,13 @@ class TwoTrees:
             return ""
         if not self._knows(now, before):
             return "" if self._difference.untracked else _NULL
-        own, other = self._imported(now), self._imported(before)
-        differing = sorted(changed({*own.files, *other.files}, *self._trees))
+        imported, imported_before = self._imported(now), self._imported(before)
+        differing = sorted(changed({*imported.files, *imported_before.files}, *self._trees))
         if not differing:
             return _NULL
-        more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
+        rest = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
         return (
-            f"not a null: {differing[0]}{more}, which git does not track and this case imports, "
+            f"not a null: {differing[0]}{rest}, which git does not track and this case imports, "
             "differs between the arms"
         )
 
@@ -262,9 +262,9 @@ class TwoTrees:
         """
         if not self._knows(now, before) or self._is_head:
             return ""
-        own, other = self._imported(now), self._imported(before)
+        imported, imported_before = self._imported(now), self._imported(before)
         is_uncertain = self._check_copies(case, InstalledCopy.of(now, before))
-        names = {*own.files, *other.files}
+        names = {*imported.files, *imported_before.files}
         if not names:
             raise CaseError(
                 f"{_SECRETLY}: the arms differ in the repository "
@@ -275,16 +275,16 @@ class TwoTrees:
             )
         if changed(names, *self._trees) or self._read(now, before) & self._difference.paths:
             return ""
-        self._check_own(case, own, other)
+        self._check_own(case, imported, imported_before)
         if is_uncertain or self._difference.submodules or _started_processes(now, before):
             return ""
         if case.command:
             return ""  # a program may have read more files before its first mark
         count = len(self._difference.tracked)
-        mine, theirs = self._arms
-        tree = "the working tree" if mine.kind == "here" else mine.words
+        arm, arm_before = self._arms
+        tree = "the working tree" if arm.kind == "here" else arm.words
         return (
-            f"nothing to compare: {tree} and {theirs.words} differ in {_files(count)}, none "
+            f"nothing to compare: {tree} and {arm_before.words} differ in {_files(count)}, none "
             f"of which this case imports ({_files(len(names))} of the repository); one pair was "
             "run to see what either imports, and no more"
         )
@@ -313,12 +313,12 @@ class TwoTrees:
     def _check_own(self, case: Case, now: Imported, before: Imported) -> None:
         """Raise ``CaseError`` if an arm could not have imported modules that only its tree has."""
         paths = self._difference.paths
-        mine, theirs = self._trees
-        for arm, imported, tree, other in (
-            (self._arms[0], now, mine, theirs),
-            (self._arms[1], before, theirs, mine),
+        tree_now, tree_before = self._trees
+        for arm, imported, tree, other_tree in (
+            (self._arms[0], now, tree_now, tree_before),
+            (self._arms[1], before, tree_before, tree_now),
         ):
-            for name, path in never_seen(imported, paths, tree, other).items():
+            for name, path in never_seen(imported, paths, tree, other_tree).items():
                 raise CaseError(
                     f"{_SECRETLY}: {name} is in the tree of {arm.words} alone, which "
                     f"could not import it: its neighbour was imported from {path}; {_REMEDY}",
@@ -335,17 +335,17 @@ class TwoTrees:
         """Raise ``CaseError`` if a file that differs was imported the same in both arms."""
         if not self._knows(now, before):
             return
-        mine, theirs = self._imported(now), self._imported(before)
-        same = secretly_same(mine, theirs, changed(mine.files, *self._trees))
+        imported, imported_before = self._imported(now), self._imported(before)
+        same = secretly_same(imported, imported_before, changed(imported.files, *self._trees))
         if not same:
             return
         name = same[0]
-        more = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
+        rest = f" (and {len(same) - 1} more)" if len(same) > 1 else ""
         raise CaseError(
-            f"{_SECRETLY}: {name}{more} differs between the arms, yet "
-            f"both imported the same file: {mine.files[name][0]} and, against "
-            f"{self._arms[1].words}, {theirs.files[name][0]}. Mostly an editable install leads "
-            f"both arms to one tree: {_REMEDY}",
+            f"{_SECRETLY}: {name}{rest} differs between the arms, yet "
+            f"both imported the same file: {imported.files[name][0]} and, against "
+            f"{self._arms[1].words}, {imported_before.files[name][0]}. Mostly an editable install "
+            f"leads both arms to one tree: {_REMEDY}",
             subject=case.id,
         )
 

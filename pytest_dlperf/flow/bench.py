@@ -89,26 +89,26 @@ class Stored:
         stored = self.store.packages(environment.machine_class, before)
         return package_changes(stored, environment.packages)
 
-    def of_any_machine(self, case: Case) -> Baseline | None:
+    def baseline_of_any_machine(self, case: Case) -> Baseline | None:
         """Return the only baseline of ``case``: logs do not say which machine wrote them.
 
         Raises ``CaseError`` where several machine classes have one.
         """
         kind = "published" if self.published else "measured"
         entries, _ = self.store.readable()
-        found = [
+        baselines = [
             entry.baseline
             for entry in entries
             if entry.baseline.case_id == case.id and entry.baseline.source.kind == kind
         ]
-        if len(found) > 1:
-            classes = ", ".join(sorted(baseline.machine_class for baseline in found))
+        if len(baselines) > 1:
+            classes = ", ".join(sorted(baseline.machine_class for baseline in baselines))
             raise CaseError(
                 f"logs do not say which machine wrote them, and there are baselines of "
                 f"{classes}; name one with DLPERF_MACHINE_CLASS",
                 subject=case.id,
             )
-        return found[0] if found else None
+        return baselines[0] if baselines else None
 
     def published_value(self, case: Case) -> dict[str, str | float]:
         """Return the published number of ``case`` with its source; empty if there is none."""
@@ -165,10 +165,10 @@ class Bench:
             side_by_side=SideBySide(against=against, arms=self.arms),
         )
 
-    def of_arm(self, arm: ReadyArm, folder: Path, *, inject: bool, reported: Reported) -> Bench:
+    def with_arm(self, arm: ReadyArm, folder: Path, *, inject: bool, reported: Reported) -> Bench:
         """Return the bench of one arm, whose runs are kept in ``folder``."""
         policy = self.policy if inject else replace(self.policy, inject=())
-        hosts = self.hosts.of_arm(arm, folder, reported)
+        hosts = self.hosts.with_arm(arm, folder, reported)
         return replace(self, hosts=hosts, policy=policy, runs=SessionRuns(folder))
 
     @property
@@ -182,7 +182,7 @@ class Bench:
         Raises ``BaselineError`` for a file that cannot be used.
         """
         if self.logs is not None and self.hosts.pinned_machine_class is None:
-            return self.stored.of_any_machine(case)
+            return self.stored.baseline_of_any_machine(case)
         return self.stored.baseline(case, self.hosts.machine_class(case))
 
     def target(self, case: Case, workload_folder: str) -> Target:

@@ -111,8 +111,10 @@ def environment_change(
     """
     entry = FRAMEWORKS.get(case.framework)
     names = () if entry is None else entry.distributions
-    others = [one for one in packages if one.name not in own]
-    changed = sorted(others, key=lambda one: (one.name not in names, one.name))
+    changed = sorted(
+        (package for package in packages if package.name not in own),
+        key=lambda package: (package.name not in names, package.name),
+    )
     settings = dict(_settings(session, environment))
     framework = next(
         (p for p in changed if p.name in names and p.before is not None and p.now is not None),
@@ -126,7 +128,7 @@ def environment_change(
             before=session.software[case.framework],
             now=environment.software[case.framework],
         )
-    was, now = (one.software.get(PACKAGES) for one in (session, environment))
+    was, now = session.software.get(PACKAGES), environment.software.get(PACKAGES)
     return EnvironmentChange(
         settings=settings,
         packages=tuple(changed),
@@ -141,7 +143,7 @@ def _settings(session: Session, environment: Environment) -> Iterator[tuple[str,
 
     A variable that one of the two does not have was not set, where settings were recorded.
     """
-    known = PACKAGES in session.software and PACKAGES in environment.software
+    is_recorded = PACKAGES in session.software and PACKAGES in environment.software
     for was, now in (
         (session.software, environment.software),
         (session.machine, environment.machine),
@@ -157,7 +159,7 @@ def _settings(session: Session, environment: Environment) -> Iterator[tuple[str,
                 continue
             if None not in values:
                 yield name, _became(name, f"{values[0]}", f"{values[1]}")
-            elif is_variable and known:
+            elif is_variable and is_recorded:
                 yield name, _became(name, values[0] or "(not set)", values[1] or "(not set)")
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
-from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Explanation
 from pytest_dlperf.core.run import Run
 from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Verdict
 from pytest_dlperf.core.wire_profile import ProfileRecord
+from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.explain.attribution import attribute, rank_of
 from pytest_dlperf.judge.explain.operator_changes import Profile, kept_record
@@ -49,43 +49,34 @@ class ProfileError(DlperfError):
     """A launch that was to be profiled has no profile; the message says why."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
-    """What is to be explained."""
-
-    measurement: Measurement
-    judgement: Judgement
-
-    @property
-    def is_slower(self) -> bool:
-        """Whether the throughput regressed."""
-        return self.judgement.throughput.verdict is Verdict.REGRESSED
-
-    @property
-    def memory(self) -> Comparison | None:
-        """The comparison of the peak memory, where it regressed."""
-        found = self.judgement.metrics.get("peak_memory")
-        return found if found is not None and found.verdict is Verdict.REGRESSED else None
-
-
-def is_wanted(policy: Policy, judged: Judged, *, default: str) -> bool:
+def is_wanted(policy: Policy, judgement: Judgement, *, default: str) -> bool:
     """Return whether launches are to explain the verdict; ``default`` where nothing was said."""
     when = policy.explain or default
     # Profiles say nothing of other metrics, or of a slowdown that is known
-    found = judged.judgement
     is_worse = (
-        found.verdict is Verdict.REGRESSED
-        and (judged.is_slower or judged.memory is not None)
-        and found.known is not KnownState.KNOWN
+        judgement.verdict is Verdict.REGRESSED
+        and (_is_slower(judgement) or _grown_memory(judgement) is not None)
+        and judgement.known is not KnownState.KNOWN
     )
     return when == ALWAYS or (when == REGRESSED and is_worse)
+
+
+def _is_slower(judgement: Judgement) -> bool:
+    """Return whether the throughput regressed."""
+    return judgement.throughput.verdict is Verdict.REGRESSED
+
+
+def _grown_memory(judgement: Judgement) -> Comparison | None:
+    """Return the comparison of the peak memory, where it regressed."""
+    memory = judgement.metrics.get("peak_memory")
+    return memory if memory is not None and memory.verdict is Verdict.REGRESSED else None
 
 
 def explain(
     case: Case,
     runners: Mapping[str, Runner],
     order: Sequence[str],
-    judged: Judged,
+    measured: Measured,
     *,
     stored: Sequence[ProfileRecord] = (),
 ) -> Explanation:
@@ -95,9 +86,11 @@ def explain(
     ``stored`` profiles of the critical rank of before.
     """
     now = order[1]
-    found: dict[str, list[Profile]] = {side: [] for side in runners}
+    judgement = measured.judgement
+    rate, memory = judgement.throughput, _grown_memory(judgement)
+    profiles: dict[str, list[Profile]] = {side: [] for side in runners}
     runner = runners[now]
-    if why := _cannot(case, runner, judged, launches=len(order)):
+    if why := _cannot(case, runner, measured, launches=len(order)):
         return Explanation(note=why)
     runner.bench.watcher.notice(
         case, f"explains the verdict: {len(order)} more launches with a profile, not judged"
@@ -106,7 +99,7 @@ def explain(
     traces: dict[str, str] = {}
     for number, side in enumerate(order, start=1):
         try:
-            launched = _profiled(case, runners[side], number, judged)
+            launched = _profiled(case, runners[side], number, measured)
         except KeyboardInterrupt as interrupt:
             # The verdict is known, and would be lost
             runner.bench.interrupted(interrupt)
@@ -116,24 +109,22 @@ def explain(
             words = file_words(error, runner.bench.folder) if isinstance(error, OSError) else error
             note = f"profile {number} of {len(order)} failed ({words})"
             break
-        found[side].append(launched.profile)
+        profiles[side].append(launched.profile)
         note = note or launched.note
         if launched.trace:
             traces.setdefault(side, launched.trace)
-    if not all(found.values()):
+    if not all(profiles.values()):
         return Explanation(note=f"the cause is not known: {note}")
-    before = [profile for side in found if side != now for profile in found[side]]
+    before = [profile for side in profiles if side != now for profile in profiles[side]]
     try:
-        rank = rank_of(found[now], judged.judgement.throughput, judged.memory)
-        before += [{rank: record} for record in of_the_stage(case, rank, stored)]
-        explanation = attribute(
-            before, found[now], judged.judgement.throughput, memory=judged.memory
-        )
+        rank = rank_of(profiles[now], rate, memory)
+        before += [{rank: record} for record in profiles_of_stage(case, rank, stored)]
+        explanation = attribute(before, profiles[now], rate, memory=memory)
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         # Records of a worker of another version, in another interpreter's tree
         return Explanation(note=f"the profiles cannot be read: {type(error).__name__}: {error}")
-    if len(found) == 1:
-        kept = [kept_record(profile[rank], rank) for profile in found[now]]
+    if len(profiles) == 1:
+        kept = [kept_record(profile[rank], rank) for profile in profiles[now]]
         try:
             (runner.bench.folder / case.id / PROFILE).write_bytes(profile_file.to_bytes(kept))
         except OSError as error:
@@ -141,25 +132,27 @@ def explain(
     return replace(explanation, note=note, traces=tuple(traces.values()))
 
 
-def of_the_stage(case: Case, rank: int, stored: Sequence[ProfileRecord]) -> list[ProfileRecord]:
+def profiles_of_stage(
+    case: Case, rank: int, stored: Sequence[ProfileRecord]
+) -> list[ProfileRecord]:
     """Return the stored profiles of ranks that do the work of ``rank``: not of another stage."""
     degrees = case.parallelism
     stage = degrees.stage(rank)
     return [
-        one
-        for one in stored
-        if degrees.pp == 1 or ("rank" in one and degrees.stage(one["rank"]) == stage)
+        record
+        for record in stored
+        if degrees.pp == 1 or ("rank" in record and degrees.stage(record["rank"]) == stage)
     ]
 
 
 def explain_stored(
-    case: Case, runner: Runner, judged: Judged, profiles: Sequence[ProfileRecord]
+    case: Case, runner: Runner, measured: Measured, profiles: Sequence[ProfileRecord]
 ) -> Explanation:
     """Profile now alone, and compare with stored ``profiles`` of before, if there are any.
 
     What was profiled is left in the folder of the case, to be stored with its baseline.
     """
-    return explain(case, {_NOW: runner}, (_NOW, _NOW), judged, stored=profiles)
+    return explain(case, {_NOW: runner}, (_NOW, _NOW), measured, stored=profiles)
 
 
 def explained(judgement: Judgement, explanation: Explanation) -> Judgement:
@@ -170,22 +163,23 @@ def explained(judgement: Judgement, explanation: Explanation) -> Judgement:
     return with_finding(judgement, _EXPLAINED, text=explanation.sentence)
 
 
-def _cannot(case: Case, runner: Runner, judged: Judged, *, launches: int) -> str:
+def _cannot(case: Case, runner: Runner, measured: Measured, *, launches: int) -> str:
     """Return why steps of ``case`` are not profiled; empty if they can be."""
     if case.command:
         return "the cause is not known: a program of its own cannot be profiled yet"
     if not FRAMEWORKS[case.framework].has_profiles:
         return f"the cause is not known: steps of {case.framework} cannot be profiled yet"
     if (
-        judged.memory is not None
-        and not judged.is_slower
+        _grown_memory(measured.judgement) is not None
+        and not _is_slower(measured.judgement)
         and not FRAMEWORKS[case.framework].has_memory_places
     ):
         return f"where the memory grew is not known: {case.framework} does not say who allocates"
-    if judged.measurement.inject:
+    assert measured.measurement is not None
+    if measured.measurement.inject:
         return "the slowdown is --dlperf-inject, so nothing was profiled"
     budget = runner.bench.policy.budget
-    if budget is not None and not budget.allows(launches * _longest_s(judged)):
+    if budget is not None and not budget.allows(launches * _longest_s(measured)):
         return (
             f"the cause is not known: {launches} more launches would not end within the budget "
             f"of {budget.text}"
@@ -193,8 +187,9 @@ def _cannot(case: Case, runner: Runner, judged: Judged, *, launches: int) -> str
     return ""
 
 
-def _longest_s(judged: Judged) -> float:
-    return max((run.elapsed_s for run in judged.measurement.runs), default=0.0)
+def _longest_s(measured: Measured) -> float:
+    assert measured.measurement is not None
+    return max((run.elapsed_s for run in measured.measurement.runs), default=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,13 +199,13 @@ class _Profiled:
     trace: str
 
 
-def _profiled(case: Case, runner: Runner, number: int, judged: Judged) -> _Profiled:
+def _profiled(case: Case, runner: Runner, number: int, measured: Measured) -> _Profiled:
     """Launch ``case`` once with a profile; raise ``DlperfError`` if there is none."""
     bench = runner.bench
     plan = runner.plan(case, f"explain{number}", profile=True)
-    limit_s = min(plan.timeout_s, _LONGER * _longest_s(judged) + _MORE_S)
+    limit_s = min(plan.timeout_s, _LONGER * _longest_s(measured) + _MORE_S)
     if (budget := bench.policy.budget) is not None:
-        if not budget.allows(_longest_s(judged)):
+        if not budget.allows(_longest_s(measured)):
             raise ProfileError(f"the budget of {budget.text} is spent")
         limit_s = min(limit_s, budget.left_s)
     run = execute(
@@ -219,14 +214,14 @@ def _profiled(case: Case, runner: Runner, number: int, judged: Judged) -> _Profi
         on_tick=lambda folder: bench.watcher.tick(case, folder),
     )
     records = read_records(Path(plan.records))
-    profiles = {one.rank: one.by_kind["profile"] for one in records if one.wrote("profile")}
-    problems = [found["problem"] for found in profiles.values() if "problem" in found]
+    profiles = {rank.rank: rank.by_kind["profile"] for rank in records if rank.wrote("profile")}
+    problems = [profile["problem"] for profile in profiles.values() if "problem" in profile]
     if problems:
         raise ProfileError(problems[0])
     if len(profiles) < case.ranks:
         raise ProfileError(_why_none(case, run, limit_s, records))
-    notes = [found["note"] for found in profiles.values() if found.get("note")]
-    traces = [found["trace"] for found in profiles.values() if found.get("trace")]
+    notes = [profile["note"] for profile in profiles.values() if profile.get("note")]
+    traces = [profile["trace"] for profile in profiles.values() if profile.get("trace")]
     return _Profiled(
         profile=profiles,
         note=notes[0] if notes else "",
@@ -238,7 +233,7 @@ def _why_none(case: Case, run: Run, limit_s: float, records: Sequence[RankRecord
     """Return why a rank has no profile."""
     if run.timed_out:
         return f"it was ended after {limit_s:.0f} s; see {run.log}"
-    has_ended = run.exit_code == 0 and all(one.wrote("end") for one in records)
+    has_ended = run.exit_code == 0 and all(rank.wrote("end") for rank in records)
     if has_ended and len(records) == case.ranks:
         return f"not every rank wrote one; see {run.log}"
     cause = cause_of(case, run, records).partition("\n")[0]

@@ -45,11 +45,11 @@ def side_of(training: Training) -> LogSide:
     if isinstance(training, LogSide):
         return training
     if isinstance(training, Baseline):
-        return _of_baseline(training)
+        return _side_of_baseline(training)
     if isinstance(training, Numbers):
         unit = training.unit.removesuffix("/s") or "samples"
         return LogSide(name=training.name, unit=unit, sessions=training.sessions)
-    return _of_outcome(training)
+    return _side_of_outcome(training)
 
 
 def numbers_of_side(training: Training, name: str) -> Numbers:
@@ -97,7 +97,7 @@ def _log_run(result: LogResult) -> LogRun:
     )
 
 
-def _of_baseline(baseline: Baseline) -> LogSide:
+def _side_of_baseline(baseline: Baseline) -> LogSide:
     """Return the stored sessions; for a published number the case id has the conditions."""
     conditions = baseline.conditions
     try:
@@ -119,7 +119,7 @@ def _of_baseline(baseline: Baseline) -> LogSide:
     )
 
 
-def _of_outcome(outcome: Outcome) -> LogSide:
+def _side_of_outcome(outcome: Outcome) -> LogSide:
     measurement = outcome.measurement
     assert measurement is not None
     return LogSide(

@@ -96,23 +96,23 @@ class GpuUse:
         begin_s = time.monotonic()
         last_report_s = -_AGAIN_S
         while True:
-            others = self._others(case)
-            if isinstance(others, str):
-                self._not_seen(case, others, report)
+            processes = self._foreign_processes(case)
+            if isinstance(processes, str):
+                self._not_seen(case, processes, report)
                 return
             waited_s = time.monotonic() - begin_s
-            if not others:
+            if not processes:
                 return
             if waited_s >= _SETTLE_S:
-                self._check_patience(case, others, waited_s)
+                self._check_patience(case, processes, waited_s)
                 if waited_s - last_report_s >= _AGAIN_S:
                     last_report_s = waited_s
                     left_s = case.protocol.timeout_s - waited_s
-                    report(f"waiting up to {left_s:.0f} s for {_describe(others)}")
+                    report(f"waiting up to {left_s:.0f} s for {_describe(processes)}")
             time.sleep(_POLL_S if waited_s >= _SETTLE_S else _SETTLE_S / 6)
 
     def _check_patience(
-        self, case: Case, others: Mapping[int, list[GpuProcesses]], waited_s: float
+        self, case: Case, processes: Mapping[int, list[GpuProcesses]], waited_s: float
     ) -> None:
         """Raise if ``others`` are not waited for any longer."""
         remedy = "end it, or name other GPUs with CUDA_VISIBLE_DEVICES"
@@ -123,19 +123,19 @@ class GpuUse:
             )
         if self.choice == "refuse":
             raise CaseError(
-                f"not measured, because of {_describe(others)}; {remedy}", subject=case.id
+                f"not measured, because of {_describe(processes)}; {remedy}", subject=case.id
             )
         if waited_s >= case.protocol.timeout_s:
-            self.in_vain.update(others)
+            self.in_vain.update(processes)
             raise CaseError(
                 f"not measured: waited {waited_s:.0f} s, the timeout of a run, for "
-                f"{_describe(others)}; {remedy}",
+                f"{_describe(processes)}; {remedy}",
                 subject=case.id,
             )
-        if set(others) <= self.in_vain:
+        if set(processes) <= self.in_vain:
             raise CaseError(
                 f"not measured: a case before it has waited in vain for "
-                f"{_describe(others)}; {remedy}",
+                f"{_describe(processes)}; {remedy}",
                 subject=case.id,
             )
         if self.budget is not None and not self.budget.allows(0):
@@ -153,7 +153,7 @@ class GpuUse:
             self.unseen.add(why)
             report(f"whether others use its GPUs cannot be seen: {why}")
 
-    def _others(self, case: Case) -> dict[int, list[GpuProcesses]] | str:
+    def _foreign_processes(self, case: Case) -> dict[int, list[GpuProcesses]] | str:
         """Return the GPUs of ``case`` that each foreign process uses, or why that is not known."""
         driver = nvml.open_nvml()
         if isinstance(driver, str):
@@ -166,26 +166,26 @@ class GpuUse:
         numbers = gpus_of(case.layout.devices_per_node, gpus, self.names, os.environ)
         if isinstance(numbers, str):
             return numbers
-        ours = siblings() if nvml.counts_our_processes() else set()
-        found: dict[int, list[GpuProcesses]] = {}
+        own_pids = siblings() if nvml.counts_our_processes() else set()
+        gpus_by_pid: dict[int, list[GpuProcesses]] = {}
         for gpu in (gpus[number] for number in numbers):
             if gpu.memory_by_process is None:
                 return f"the driver does not list the processes of GPU {gpu.index}"
-            for pid in gpu.memory_by_process.keys() - ours:
-                found.setdefault(pid, []).append(gpu)
-        return found
+            for pid in gpu.memory_by_process.keys() - own_pids:
+                gpus_by_pid.setdefault(pid, []).append(gpu)
+        return gpus_by_pid
 
 
-def _describe(others: Mapping[int, list[GpuProcesses]]) -> str:
-    found = []
-    for pid, gpus in sorted(others.items()):
-        sizes = [(gpu.memory_by_process or {}).get(pid) for gpu in gpus]
-        known = [size for size in sizes if size is not None]
-        memory = f", {sum(known) / 2**30:.1f} GiB" if known else ""
+def _describe(processes: Mapping[int, list[GpuProcesses]]) -> str:
+    words = []
+    for pid, gpus in sorted(processes.items()):
+        by_gpu = [(gpu.memory_by_process or {}).get(pid) for gpu in gpus]
+        sizes = [size for size in by_gpu if size is not None]
+        memory = f", {sum(sizes) / 2**30:.1f} GiB" if sizes else ""
         which = ", ".join(str(gpu.index) for gpu in gpus)
         noun = "GPU" if len(gpus) == 1 else "GPUs"
-        found.append(f"{describe_process(pid)} on {noun} {which}{memory}")
-    return "; ".join(found)
+        words.append(f"{describe_process(pid)} on {noun} {which}{memory}")
+    return "; ".join(words)
 
 
 def describe_process(pid: int) -> str:

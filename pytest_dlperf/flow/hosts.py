@@ -44,16 +44,16 @@ def conditions_of(
     if case.command:
         options["command"] = shlex.join(masked(word, secrets) for word in case.command_line)
     # A program's marks may say another work than the marker, as for batches that are packed
-    found, split = facts.get("work"), case.parallelism.split
+    reported_work, split = facts.get("work"), case.parallelism.split
     share = split / case.devices_of_process
-    if found is not None and share != 1:
-        found = round(found * share, 6)  # of one replica, as the marker's is
+    if reported_work is not None and share != 1:
+        reported_work = round(reported_work * share, 6)  # of one replica, as the marker's is
     if case.devices_of_process > 1:
         options["devices_per_process"] = case.devices_of_process
     if case.protocol.warmup_s:
         # A device that is warmer may be slower
         options["warmup_s"] = float(case.protocol.warmup_s)
-    work = case.work if case.command else found
+    work = case.work if case.command else reported_work
     if work is not None and work != case.batch_size_per_device:
         options["work"] = int(work) if float(work).is_integer() else work
     timing: str | None = facts.get("framework", {}).get("timing")
@@ -132,7 +132,7 @@ class Hosts:
     #: Folder of the copy of this package that both arms of an A/B import; None without an A/B.
     shared_package: Path | None = None
 
-    def of_arm(self, arm: ReadyArm, folder: Path, reported: Reported) -> Hosts:
+    def with_arm(self, arm: ReadyArm, folder: Path, reported: Reported) -> Hosts:
         """Return this host as the ranks of ``arm`` see it; their runs are kept in ``folder``."""
         place = self.place
         if arm.python:

@@ -21,17 +21,17 @@ def with_later_sessions(
     ``count_family``: alpha is split over the cases that are stored, else as ``rule`` says.
     """
     entries, _ = store.readable()  # a broken file is reported with its case
-    found = []
+    completed = []
     for outcome in outcomes:
         if not outcome.update or outcome.environment is None:
-            found.append(outcome)
+            completed.append(outcome)
             continue
         machine_class = outcome.environment.machine_class
         stored = [e.baseline for e in entries if e.baseline.machine_class == machine_class]
-        own = next((one for one in stored if one.case_id == outcome.case.id), None)
-        of_class = replace(rule, family=family_size(stored)) if count_family else rule
+        own = next((b for b in stored if b.case_id == outcome.case.id), None)
+        class_rule = replace(rule, family=family_size(stored)) if count_family else rule
         if own is not None:
-            later = later_session(outcome.case, own, of_class, kept_sessions=KEPT_SESSIONS)
+            later = later_session(outcome.case, own, class_rule, kept_sessions=KEPT_SESSIONS)
             outcome = replace(outcome, later=later)
-        found.append(outcome)
-    return found
+        completed.append(outcome)
+    return completed

@@ -87,12 +87,12 @@ def with_longer_window(case: Case, pair: Mapping[str, MeasuredRun]) -> Case | No
     on GPUs, and where its marker or the command line gave another one than a protocol's.
     """
     protocol = case.protocol
-    known = {one.window for one in PROTOCOLS.values()}
-    is_given = protocol.declared_window is not None or protocol.window not in known
+    windows = {standard.window for standard in PROTOCOLS.values()}
+    is_given = protocol.declared_window is not None or protocol.window not in windows
     if is_given or case.layout.device != "cpu":
         return None
     first, end = protocol.window
-    steps_s = [statistics.median(one.summary.step_seconds[first:end]) for one in pair.values()]
+    steps_s = [statistics.median(run.summary.step_seconds[first:end]) for run in pair.values()]
     longest_s = _OF_TIMEOUT * protocol.timeout_s
     wanted = math.ceil(WINDOW_S / min(steps_s))
     count = min(_MOST_ITERATIONS, wanted, math.floor(longest_s / max(steps_s)))
@@ -128,8 +128,8 @@ def launch_in_turns(
         plans = [runners[side].plan(case, folder, scaling=scaling, turns=True) for side in sides]
         plans = [replace(plan, timeout_s=_LONGER * plan.timeout_s) for plan in plans]
         watches = [
-            GpuWatch(case, plan, other_arm=other.workdir)
-            for plan, other in zip(plans, reversed(plans), strict=True)
+            GpuWatch(case, plan, other_arm=other_plan.workdir)
+            for plan, other_plan in zip(plans, reversed(plans), strict=True)
         ]
 
         def tick(folder: Path) -> None:
@@ -152,18 +152,20 @@ def launch_in_turns(
         )
     except NoTurnsError as error:
         raise DoNotFitError(str(error)) from error
-    found: dict[str, MeasuredRun] = {}
+    measured: dict[str, MeasuredRun] = {}
     for side in sorted(sides, key=lambda side: side != failed):  # its error is the cause
         alone = Launched(run=runs[side], failed=(), is_given_up=False)
         try:
-            found[side] = _read(case, runners[side], launched if side == failed else alone)
+            measured[side] = _read(case, runners[side], launched if side == failed else alone)
         except CaseError as error:
             raise ArmFailedError(error, side, first.bench.policy.options) from error
     took_s = max(run.elapsed_s for run in runs.values()) / len(sides)
     pair: dict[str, MeasuredRun] = {}
-    for (side, mine), other in zip(found.items(), reversed(found.values()), strict=True):
-        summary = with_shared_drift(mine.summary, other.summary, case.layout.device)
-        pair[side] = mine._replace(summary=replace(summary, elapsed_s=took_s))
+    for (side, own_run), other_run in zip(
+        measured.items(), reversed(measured.values()), strict=True
+    ):
+        summary = with_shared_drift(own_run.summary, other_run.summary, case.layout.device)
+        pair[side] = own_run._replace(summary=replace(summary, elapsed_s=took_s))
     return pair
 
 
@@ -187,8 +189,8 @@ def _read(case: Case, runner: Runner, launched: Launched) -> MeasuredRun:
             "the processes of a rank work while it waits, as loaders that read ahead do"
         )
     # A training that waited for its turn to warm up has none
-    found = {name: one for name, one in summary.metrics.items() if name != _FIRST_STEP}
-    return measured._replace(summary=replace(summary, time_to_first_step_s=None, metrics=found))
+    metrics = {name: value for name, value in summary.metrics.items() if name != _FIRST_STEP}
+    return measured._replace(summary=replace(summary, time_to_first_step_s=None, metrics=metrics))
 
 
 def _reads_ahead(turns: TurnsRecord) -> bool:

@@ -64,15 +64,15 @@ def until_decided(
     """
     wanted, judgement = more_runs(case, None, 0, in_pairs=in_pairs), None
     while True:
-        found = look(wanted, judgement)
-        measured, judgement = found.measured, found.measured.judgement
+        latest = look(wanted, judgement)
+        measured, judgement = latest.measured, latest.measured.judgement
         assert measured.measurement is not None
         counting = len(measured.measurement.runs)
-        if found.is_cut_short:
+        if latest.is_cut_short:
             looked = has_looked(case, counting)
             judgement = cut_short(judgement, budget, looked=looked)
             return replace(measured, judgement=judgement, is_cut_short=True)
-        more = more_runs(case, judgement, counting, in_pairs=in_pairs)
-        if more <= 0 or found.is_last:
+        missing = more_runs(case, judgement, counting, in_pairs=in_pairs)
+        if missing <= 0 or latest.is_last:
             return measured
-        wanted = counting + more
+        wanted = counting + missing

@@ -78,8 +78,8 @@ class Nodes:
         digest = hashlib.blake2b(question.encode(), digest_size=6).hexdigest()
         path = self.package_folder.with_name(f"nodes-{digest}.json")
         if path.exists():
-            known = json.loads(path.read_text(encoding="utf-8"))
-            return {name: decode(TargetReport, values) for name, values in known.items()}
+            answers = json.loads(path.read_text(encoding="utf-8"))
+            return {name: decode(TargetReport, values) for name, values in answers.items()}
         asked = ask_nodes(
             hosts,
             self.transport,
@@ -88,15 +88,15 @@ class Nodes:
             files=files,
             programs=programs,
         )
-        apart = clocks_apart({name: one.clock_ahead_s for name, one in asked.items()})
+        apart = clocks_apart({name: answer.clock_ahead_s for name, answer in asked.items()})
         if apart:
             warnings.warn(shown(f"pytest-dlperf: {apart}"), stacklevel=2)
-        found = {name: one.report for name, one in asked.items()}
+        reports = {name: answer.report for name, answer in asked.items()}
         partial = path.with_name(f"{path.name}.{os.getpid()}")
-        text = json.dumps({name: encode(report) for name, report in found.items()})
+        text = json.dumps({name: encode(report) for name, report in reports.items()})
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
-        return found
+        return reports
 
     @contextlib.contextmanager
     def lease(
@@ -112,7 +112,7 @@ class Nodes:
             )
         session = self.package_folder.parent
         parent = case.parent()
-        others = [host.name for host in self.hosts_of(case) if not is_this_host(host.name)]
+        other_names = [host.name for host in self.hosts_of(case) if not is_this_host(host.name)]
         descriptor: int | None = None
         with contextlib.ExitStack() as stack:
 
@@ -124,10 +124,12 @@ class Nodes:
 
             stack.enter_context(
                 keep(
-                    [self.transport.reach(name) for name in others],
+                    [self.transport.reach(name) for name in other_names],
                     case.id,
                     package_folder=self.package_folder,
-                    runs=[session / one.id for one in (case, parent) if one is not None],
+                    runs=[
+                        session / trained.id for trained in (case, parent) if trained is not None
+                    ],
                     this_host="".join(own),
                     leases=calls if leases else None,
                 )
@@ -176,15 +178,15 @@ def ask_nodes(
         package_folder=package_folder,
         timeout_s=_REPORT_TIMEOUT_S,
     )  # fmt: skip
-    found = {}
+    asked = {}
     for name, answer in answers.items():
         text = answer.output.decode("utf-8", errors="replace")
         report = printed_report(text)
         if answer.problem or report is None:
             output = last_lines(text) if text.strip() else ""
             raise CaseError(answer.problem or "it gave no answer", subject=name, remarks=output)
-        found[name] = Asked(report, answer.clock_ahead_s or 0.0)
-    return found
+        asked[name] = Asked(report, answer.clock_ahead_s or 0.0)
+    return asked
 
 
 def check_agreement(
@@ -211,29 +213,30 @@ def check_agreement(
             raise CaseError(problem, subject=case.id)
 
 
-def unlike(first: str, expected: TargetReport, name: str, found: TargetReport) -> str:
+def unlike(first: str, expected: TargetReport, name: str, report: TargetReport) -> str:
     """Return the difference between two nodes that matters for a case; empty if there is none."""
     # The version of this package is not compared: every node runs the same copy of it.
-    if found.python != expected.python:
+    if report.python != expected.python:
         return (
-            f"{name} has Python {found.python}, {first} has {expected.python}; all nodes need the "
-            "same, and --dlperf-python names an interpreter"
+            f"{name} has Python {report.python}, {first} has {expected.python}; all nodes need "
+            "the same, and --dlperf-python names an interpreter"
         )
-    for framework in sorted({*expected.installed.frameworks, *found.installed.frameworks}):
-        other = found.installed.frameworks.get(framework)
-        version = expected.installed.frameworks.get(framework)
-        if other != version:
+    for framework in sorted({*expected.installed.frameworks, *report.installed.frameworks}):
+        version = report.installed.frameworks.get(framework)
+        expected_version = expected.installed.frameworks.get(framework)
+        if version != expected_version:
             return (
-                f"{name} has {framework} {other or 'not installed'}, {first} has "
-                f"{version or 'none'} ({found.executable}); install one version on all nodes"
+                f"{name} has {framework} {version or 'not installed'}, {first} has "
+                f"{expected_version or 'none'} ({report.executable}); install one version on "
+                "all nodes"
             )
     for path, digest in expected.files.items():
-        if found.files.get(path) is None:
+        if report.files.get(path) is None:
             return f"{name} has no {path}; put the code at the same path on every node"
-        if found.files[path] != digest:
+        if report.files[path] != digest:
             return f"{path} differs between {name} and {first}; put the same code on every node"
     for program, place in expected.programs.items():
-        if place is None or found.programs.get(program) is None:
+        if place is None or report.programs.get(program) is None:
             where = first if place is None else name
             return f"{program}, which starts the ranks, is not on {where}; see dlperf doctor"
     return ""

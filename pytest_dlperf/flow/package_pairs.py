@@ -84,14 +84,14 @@ class ByPackages:
             paired = self._compare(self._exchanged, _FOLDER)
             self._check_packages(paired)
         except BudgetSpentError:
-            return self._without(stored, code, self._spent)
+            return self._without_pairs(stored, code, self._spent)
         except DlperfError as error:
-            return self._without(stored, code, f"{error}")
+            return self._without_pairs(stored, code, f"{error}")
         assert paired.against is not None
         slower, undecided, search_pairs = self._exchanged, "", 0
         if paired.judgement.speed_verdict is Verdict.REGRESSED:
             slower, undecided, search_pairs = self._slower(paired.judgement)
-        stay = tuple(one for one in self.change.packages if one not in self._exchanged)
+        stay = tuple(p for p in self.change.packages if p not in self._exchanged)
         left = replace(self.change, packages=stay, framework=None)
         judgement = decided_by_packages(
             stored,
@@ -112,7 +112,7 @@ class ByPackages:
             undecided=undecided,
         )
 
-    def _without(
+    def _without_pairs(
         self, stored: Judgement, code: Judgement, why: str
     ) -> tuple[Judgement, PackagePairs]:
         against = short_commit(self.session.commit)
@@ -140,7 +140,7 @@ class ByPackages:
                 "be exchanged in one version only"
             )
         if not self._exchanged:
-            names = ", ".join(one.name for one in self.change.exchanged)
+            names = ", ".join(package.name for package in self.change.exchanged)
             raise CaseError(f"editable packages cannot be exchanged ({names})")
 
     @cached_property
@@ -152,9 +152,9 @@ class ByPackages:
         """The packages that get the version of before; an editable one stays as it is."""
         here = self._here.packages
         return tuple(
-            one
-            for one in self.change.exchanged
-            if one.name not in here or here[one.name].requirement
+            package
+            for package in self.change.exchanged
+            if package.name not in here or here[package.name].requirement
         )
 
     def _compare(
@@ -169,17 +169,18 @@ class ByPackages:
 
     def _check_packages(self, paired: Measured) -> None:
         """Raise ``CaseError`` if the ranks of the other arm had another version than asked for."""
-        for one in self._exchanged if paired.packages_before else ():
-            found = paired.packages_before.get(one.name)
-            if found != one.before:
+        for package in self._exchanged if paired.packages_before else ():
+            version = paired.packages_before.get(package.name)
+            if version != package.before:
                 raise CaseError(
-                    f"{one.name} {one.before} was installed, and the ranks had {found or 'none'}; "
+                    f"{package.name} {package.before} was installed, and the ranks had "
+                    f"{version or 'none'}; "
                     "something puts another folder before it on their path"
                 )
 
     def _slower(self, judgement: Judgement) -> tuple[tuple[PackageChange, ...], str, int]:
         """Return what makes the case slower, why no single ones are known, and the pairs of it."""
-        by_name = {one.name: one for one in self._exchanged}
+        by_name = {package.name: package for package in self._exchanged}
         why = "which of the packages it is, pairs do not say"
         assert self.bench.arms is not None
         try:
@@ -188,9 +189,9 @@ class ByPackages:
             return self._exchanged, f"{why}: {error}", 0
         now = {
             name: self._here.packages.get(name)
-            or Package(name=name, version=one.now, requirement=f"{name}=={one.now}")
-            for name, one in by_name.items()
-            if one.now is not None
+            or Package(name=name, version=package.now, requirement=f"{name}=={package.now}")
+            for name, package in by_name.items()
+            if package.now is not None
         }
         groups = groups_of(list(by_name), before, now)
         # What halves of them do is certainly more than half of it, or certainly less
@@ -216,13 +217,13 @@ class ByPackages:
             return verdict is Verdict.REGRESSED
 
         try:
-            found = search(groups, is_slower)
+            slowing = search(groups, is_slower)
         except BudgetSpentError:
             return self._exchanged, f"{why}: {self._spent}", pairs
         except DlperfError as error:
             return self._exchanged, f"{why}: {error}", pairs
-        names = {name for group in found.groups for name in group}
-        return tuple(one for one in self._exchanged if one.name in names), "", pairs
+        names = {name for group in slowing.groups for name in group}
+        return tuple(package for package in self._exchanged if package.name in names), "", pairs
 
     @property
     def _spent(self) -> str:
@@ -230,10 +231,14 @@ class ByPackages:
 
 
 def _arm(packages: Collection[PackageChange]) -> PackagesArm:
-    return PackagesArm(requirements=tuple(f"{one.name}=={one.before}" for one in packages))
+    return PackagesArm(
+        requirements=tuple(f"{package.name}=={package.before}" for package in packages)
+    )
 
 
 def _command(packages: Sequence[PackageChange]) -> str:
     """Return the command that installs the version of before; the first brings what it needs."""
     named = packages if len(packages) <= _NAMED else packages[:1]
-    return shlex.join(["pip", "install", *(f"{one.name}=={one.before}" for one in named)])
+    return shlex.join(
+        ["pip", "install", *(f"{package.name}=={package.before}" for package in named)]
+    )

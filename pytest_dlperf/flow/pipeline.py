@@ -27,7 +27,6 @@ from pytest_dlperf.flow.ab import compare_arms, unmeasured
 from pytest_dlperf.flow.confirm import can_decide, confirmed, second_stage
 from pytest_dlperf.flow.explain import (
     REGRESSED,
-    Judged,
     explain_stored,
     explained,
     is_wanted,
@@ -255,21 +254,21 @@ class ByStoredSessions(Mode):
 
     def _explained(self, case: Case, runner: Runner, measured: Measured) -> Measured:
         """Return ``measured`` with its cause, by stored profiles of before, where it is wanted."""
-        bench, measurement, judgement = self._bench, measured.measurement, measured.judgement
-        assert measurement is not None
+        bench, judgement = self._bench, measured.judgement
         today = datetime.now(timezone.utc).date()
-        slowdown = with_known(judgement, case.known, today, _fixed(case, measured)).known
-        judged = Judged(measurement=measurement, judgement=replace(judgement, known=slowdown))
+        with_slowdown = with_known(judgement, case.known, today, _fixed(case, measured))
+        judged = replace(judgement, known=with_slowdown.known)
         if not is_wanted(bench.policy, judged, default=REGRESSED):
             return measured
         try:
             profiles = bench.stored.profiles(case, bench.hosts.machine_class(case))
             if not profiles and bench.policy.explain is None:
                 return measured
-            found = explain_stored(case, runner, judged, profiles)
+            explanation = explain_stored(case, runner, measured, profiles)
         except DlperfError as error:
-            found = Explanation(note=str(error))
-        return replace(measured, judgement=explained(judgement, found), explanation=found)
+            explanation = Explanation(note=str(error))
+        judgement = explained(judgement, explanation)
+        return replace(measured, judgement=judgement, explanation=explanation)
 
 
 def _left_to_node_0(case: Case, part: NodePart) -> Judgement:

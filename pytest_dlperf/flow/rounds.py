@@ -37,26 +37,26 @@ def within_budget(cases: Sequence[InRounds], bench: Bench, budget: Budget) -> li
 
     None after one that was never measured here: how long it takes is not known.
     """
-    known = notes.read_run_times(bench.workdir)
-    found: list[InRounds] = []
+    run_times = notes.read_run_times(bench.workdir)
+    fitting: list[InRounds] = []
     parents: set[str] = set()
     left_s = budget.left_s
-    for one in cases:
-        look = more_runs(one.case, None, 0)
-        parts = [(one.case, look)]
-        parent = one.case.parent()
+    for entry in cases:
+        look = more_runs(entry.case, None, 0)
+        parts = [(entry.case, look)]
+        parent = entry.case.parent()
         if parent is not None and parent.id not in parents:
             parents.add(parent.id)
             parts.append((parent, min(look, parent.protocol.runs)))
         for case, count in parts:
-            run_s = known.get(notes.run_key(case, bench.hosts.machine_class(case)))
+            run_s = run_times.get(notes.run_key(case, bench.hosts.machine_class(case)))
             if run_s is None:
-                return found
+                return fitting
             left_s -= count * run_s
         if left_s < 0:
-            return found
-        found.append(one)
-    return found
+            return fitting
+        fitting.append(entry)
+    return fitting
 
 
 def run_rounds(
@@ -74,26 +74,26 @@ def run_rounds(
     """
     failures = 0
     failed_parents: set[str] = set()
-    looks = {one: more_runs(one.case, None, 0) for one in cases}
+    looks = {entry: more_runs(entry.case, None, 0) for entry in cases}
     number = 1
-    while looks := {one: look for one, look in looks.items() if look > number}:
-        for one, look in list(looks.items()):
+    while looks := {entry: look for entry, look in looks.items() if look > number}:
+        for entry, look in list(looks.items()):
             try:
-                with _noting_unforeseen(one.case, bench, ends_session):
-                    _run(one, number, look, bench, failed_parents)
+                with _noting_unforeseen(entry.case, bench, ends_session):
+                    _run(entry, number, look, bench, failed_parents)
             except (DlperfError, OSError):
-                del looks[one]
+                del looks[entry]
                 continue
-            if bench.runs.failure(one.case):
-                del looks[one]
+            if bench.runs.failure(entry.case):
+                del looks[entry]
                 failures += 1
                 if failures == most_failures:
                     return
         number += 1
 
 
-def _run(one: InRounds, number: int, look: int, bench: Bench, failed_parents: set[str]) -> None:
-    case, parent = one.case, one.case.parent()
+def _run(entry: InRounds, number: int, look: int, bench: Bench, failed_parents: set[str]) -> None:
+    case, parent = entry.case, entry.case.parent()
     with _noting_failure(case, bench):
         bench.check(case)
     if bench.runs.failure(case):
@@ -104,7 +104,7 @@ def _run(one: InRounds, number: int, look: int, bench: Bench, failed_parents: se
         runner = Runner(
             bench=bench,
             lease=lease,
-            workload_folder=one.workload_folder,
+            workload_folder=entry.workload_folder,
             before_pairs=_before_pairs(case, bench),
         )
         runner.check_nodes(case)

@@ -89,13 +89,13 @@ class Runner:
         ``CaseError``.
         """
         with self.bench.runs.exclusive(case):
-            found = self.bench.runs.load(case)
-            while self.needs_more(case, found, wanted) and self.has_time(found):
-                self.bench.watcher.run_starts(case, len(found) + 1, max(wanted, planned))
-                scaling = self.samples_scaling(case, found, judgement)
-                found.append(self.launch(case, len(found) + 1, scaling=scaling))
-                self.bench.watcher.run_ended(case, found[-1].summary)
-            return found
+            runs = self.bench.runs.load(case)
+            while self.needs_more(case, runs, wanted) and self.has_time(runs):
+                self.bench.watcher.run_starts(case, len(runs) + 1, max(wanted, planned))
+                scaling = self.samples_scaling(case, runs, judgement)
+                runs.append(self.launch(case, len(runs) + 1, scaling=scaling))
+                self.bench.watcher.run_ended(case, runs[-1].summary)
+            return runs
 
     def has_time(self, *found: Sequence[MeasuredRun], more_s: float = 0.0) -> bool:
         """Return whether another run like those would end within the budget; one of each arm.
@@ -262,14 +262,14 @@ def problems_of(runs: Sequence[MeasuredRun], parents: Sequence[MeasuredRun]) -> 
     measurement unsteady; drift where more than half of the counting runs have it.
     """
     counting = _counting(runs)
-    found = [
+    run_problems = [
         problem
         for run in runs
         for problem in run.summary.problems
         if problem.code not in UNSTEADY or run.summary in counting
     ]
-    found += [p for run in parents for p in run.summary.problems if p.code == RETRIED]
-    problems = merged(found)
+    run_problems += [p for run in parents for p in run.summary.problems if p.code == RETRIED]
+    problems = merged(run_problems)
     drifting = sum(any(p.code == "drift" for p in run.problems) for run in counting)
     if drifting * 2 <= len(counting):
         problems.pop("drift", None)

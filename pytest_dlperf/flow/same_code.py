@@ -47,8 +47,8 @@ def _since(commit: str, rootdir: Path, baselines: Path) -> _Differing:
     differing = difference(top, commit)
     return _Differing(
         top=top,
-        tracked=_of_code(differing.tracked, top, baselines),
-        untracked=_of_code(differing.untracked, top, baselines),
+        tracked=_code_paths(differing.tracked, top, baselines),
+        untracked=_code_paths(differing.untracked, top, baselines),
         submodules=bool(differing.submodules),
     )
 
@@ -109,7 +109,7 @@ def has_same_code(
     )
 
 
-def _of_code(paths: Set[str], top: Path, baselines: Path) -> frozenset[str]:
+def _code_paths(paths: Set[str], top: Path, baselines: Path) -> frozenset[str]:
     folder = baselines.resolve()
     return frozenset(
         path

@@ -105,7 +105,7 @@ class Jobs:
 
     def outcome(self, case: Case) -> Outcome:
         """Return the outcome of ``case``, once its job has one; an error becomes an outcome."""
-        planned = next(one for one in self.planned if one.case.id == case.id)
+        planned = next(p for p in self.planned if p.case.id == case.id)
         try:
             self._check(planned)
             if case.id not in self._submitted:

@@ -60,8 +60,8 @@ def read_side(text: str, options: ParseOptions) -> dict[str, Training]:
     named = _named(text)
     [first, *others] = named.paths
     if not others and first.suffix == ".json" and _is_json(first):
-        return _of_json(first)
-    return _of_logs([extract(path, options) for path in named.paths], named, text)
+        return _trainings_in_json(first)
+    return _trainings_in_logs([extract(path, options) for path in named.paths], named, text)
 
 
 def judge_sides(
@@ -120,8 +120,8 @@ def pairs_of(
     If each side has one training, they are judged against each other, whatever their names.
     """
     if len(before) == 1 and len(now) == 1:
-        [(key, mine)], [theirs] = now.items(), before.values()
-        return {key: (theirs, mine)}, True
+        [(key, training)], [training_before] = now.items(), before.values()
+        return {key: (training_before, training)}, True
     keys = [*now, *(key for key in before if key not in now)]
     if not set(now) & set(before):
         raise UsageError(
@@ -165,23 +165,23 @@ def _named(text: str) -> _Named:
     listed = False
     root = path.parent
     if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+        files = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
         root = path
     elif path.exists():
-        found = [path]
+        files = [path]
     elif any(character in text for character in _MAGIC):
-        found = sorted(Path(name) for name in glob.glob(text, recursive=True))
+        files = sorted(Path(name) for name in glob.glob(text, recursive=True))
         root = Path(*itertools.takewhile(lambda part: not set(_MAGIC) & set(part), path.parts))
     else:
-        found, listed = [Path(part) for part in text.split(",")], True
-    for one in found:
-        if not one.is_file():
-            raise UsageError(f"{one}: no such file")
-    if not found:
+        files, listed = [Path(part) for part in text.split(",")], True
+    for file in files:
+        if not file.is_file():
+            raise UsageError(f"{file}: no such file")
+    if not files:
         raise UsageError(f"{text}: no file")
     by_file: defaultdict[str, list[Path]] = defaultdict(list)
-    for one in found:
-        by_file[os.path.realpath(one)].append(one)
+    for file in files:
+        by_file[os.path.realpath(file)].append(file)
     problems = {
         same[0]: Problem(
             code="named-twice", message=f"{same[0]}: named more than once, it counts once"
@@ -198,7 +198,7 @@ def _is_json(path: Path) -> bool:
         return file.read(_JSON_BYTES).lstrip()[:1] == b"{"
 
 
-def _of_json(path: Path) -> dict[str, Training]:
+def _trainings_in_json(path: Path) -> dict[str, Training]:
     values = load(path)
     if "outcomes" in values:
         return _measured(results_from_json(values, where=str(path)), str(path))
@@ -228,16 +228,18 @@ def _of_json(path: Path) -> dict[str, Training]:
 
 def _measured(outcomes: Sequence[Outcome], named: str) -> dict[str, Training]:
     """Return all cases; raise ``UsageError`` if none was measured, and none ended in an error."""
-    errors = [one for one in outcomes if one.judgement.verdict is Verdict.ERROR]
-    if not errors and all(one.measurement is None for one in outcomes):
+    errors = [outcome for outcome in outcomes if outcome.judgement.verdict is Verdict.ERROR]
+    if not errors and all(outcome.measurement is None for outcome in outcomes):
         whys = [f"; {o.case.id}: {o.judgement.verdict}: {o.judgement.reason}" for o in outcomes]
         raise UsageError(
             f"{named}: none of its {len(outcomes)} cases was measured{''.join(whys[:1])}"
         )
-    return {one.case.id: one for one in outcomes}
+    return {outcome.case.id: outcome for outcome in outcomes}
 
 
-def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str, Training]:
+def _trainings_in_logs(
+    results: Sequence[LogResult], named: _Named, text: str
+) -> dict[str, Training]:
     groups: defaultdict[str, list[LogResult]] = defaultdict(list)
     for result in results:
         if result.throughput is None and not result.has_failed:
@@ -246,19 +248,19 @@ def _of_logs(results: Sequence[LogResult], named: _Named, text: str) -> dict[str
         groups[key_of(result.path, result.setup, named.root, named=not named.listed)].append(
             result
         )
-    found = {key: side_of_logs(group, text) for key, group in groups.items()}
+    trainings = {key: side_of_logs(group, text) for key, group in groups.items()}
     beyond_one, beyond_others = _implausible(groups)
     return {
         key: replace(
             side,
             problems=(*side.problems, *beyond_one[key]),
-            remarks=(*_of_group(groups[key], named), *beyond_others[key]),
+            remarks=(*_group_problems(groups[key], named), *beyond_others[key]),
         )
-        for key, side in found.items()
+        for key, side in trainings.items()
     }
 
 
-def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
+def _group_problems(group: Sequence[LogResult], named: _Named) -> list[Problem]:
     """Return problems with how the logs of one training were named."""
     for result in group[1:]:
         if result.format != group[0].format:
@@ -267,16 +269,16 @@ def _of_group(group: Sequence[LogResult], named: _Named) -> list[Problem]:
                 f"{result.format}: these are not runs of one training; rename one, or move it"
             )
     paths = {Path(result.path) for result in group}
-    found = [problem for path, problem in named.problems.items() if path in paths]
+    problems = [problem for path, problem in named.problems.items() if path in paths]
     names = list(dict.fromkeys(name_of(result.path) or Path(result.path).name for result in group))
     if named.listed and len({name_of(result.path) for result in group}) > 1:
-        found.append(
+        problems.append(
             Problem(
                 code="several-names",
                 message=f"{', '.join(names)} are taken for runs of one training, as listed",
             )
         )
-    return found
+    return problems
 
 
 def _implausible(
@@ -294,15 +296,15 @@ def _implausible(
         if place is not None and rates:
             rate = statistics.median(rates)
             by_model[key.removesuffix(place.layout)][key] = (place, rate)
-    one: defaultdict[str, list[Problem]] = defaultdict(list)
-    others: defaultdict[str, list[Problem]] = defaultdict(list)
+    over_one_device: defaultdict[str, list[Problem]] = defaultdict(list)
+    over_other_layouts: defaultdict[str, list[Problem]] = defaultdict(list)
     for layouts in by_model.values():
         for (_, (small, slow)), (key, (large, fast)) in itertools.permutations(layouts.items(), 2):
             pair = {s.layout: (s.world_size, r) for s, r in ((small, slow), (large, fast))}
             if small.world_size < large.world_size:
-                where = one if small.world_size == 1 else others
+                where = over_one_device if small.world_size == 1 else over_other_layouts
                 where[key] += implausible(large.model, pair)
-    return one, others
+    return over_one_device, over_other_layouts
 
 
 def baseline_of(outcome: Outcome) -> Baseline:
@@ -333,7 +335,7 @@ def numbers_of(values: dict[str, Any], path: Path) -> Numbers:
         name=path.name,
         unit=unit,
         sessions=tuple(
-            _runs(one, unit, f"{path}: sessions[{i}]") for i, one in enumerate(sessions)
+            _runs(session, unit, f"{path}: sessions[{i}]") for i, session in enumerate(sessions)
         ),
     )
 

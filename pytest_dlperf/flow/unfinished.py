@@ -42,13 +42,13 @@ def unfinished(case: Case, bench: Bench, why: str, *, workload_folder: str) -> O
     runner = Runner(bench=bench, lease=None, workload_folder=workload_folder)
     measurement = marked_cut_short(runner.measurement(case, runs, []), why)
     baseline = bench.baseline(case)
-    seen = judge(case, measurement, baseline, bench.policy.rule).throughput
+    comparison = judge(case, measurement, baseline, bench.policy.rule).throughput
     return Outcome(
         case=case,
         judgement=plain_judgement(
             Verdict.NOT_RUN,
             f"{count}, and not judged: {why}",
-            throughput=seen.as_refused(Verdict.NOT_RUN),
+            throughput=comparison.as_refused(Verdict.NOT_RUN),
         ),
         measurement=measurement,
         environment=bench.hosts.environment(case, runs[0].facts),

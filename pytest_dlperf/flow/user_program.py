@@ -177,11 +177,11 @@ def check_program(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
 
 def _check_ranks(case: Case, run: Run, records: Sequence[RankRecords]) -> None:
     by_rank = {rank.rank: rank for rank in records}
-    for rank, others in read_conflicts(Path(run.plan.records)).items():
-        known = [process_of(by_rank[rank].by_kind.get("start", {}))] if rank in by_rank else []
-        processes = ", ".join([*known, *others])
+    for rank, processes in read_conflicts(Path(run.plan.records)).items():
+        if rank in by_rank:
+            processes = (process_of(by_rank[rank].by_kind.get("start", {})), *processes)
         raise CaseError(
-            f"{len(known) + len(others)} processes marked as rank {rank} ({processes});"
+            f"{len(processes)} processes marked as rank {rank} ({', '.join(processes)});"
             " give each its own RANK in the environment, or mark in one of them only",
             subject=case.id,
         )

@@ -275,6 +275,6 @@ def _percent(share: float) -> str:
 
 def _first_line(outcome: Outcome) -> str:
     """Return the first line of the sentence, less the remedy for what was slowed on purpose."""
-    line = one_line(outcome.judgement.reason.partition("\n")[0])
+    line = one_line(outcome.judgement.first_line)
     is_slowed = outcome.measurement is not None and outcome.measurement.inject > 0
     return line.partition("; find what changed")[0] if is_slowed else line

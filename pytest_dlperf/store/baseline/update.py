@@ -88,7 +88,7 @@ def conditions_changed(
 def _never(outcome: Outcome, protocol_window: tuple[int, int]) -> str:
     verdict, measurement = outcome.judgement.verdict, outcome.measurement
     if verdict in _NOT_MEASURED:
-        return f"the verdict is {verdict} ({outcome.judgement.reason.partition(chr(10))[0]})"
+        return f"the verdict is {verdict} ({outcome.judgement.first_line})"
     if measurement is None or not measurement.runs:
         return "nothing was measured"
     if outcome.against is not None:

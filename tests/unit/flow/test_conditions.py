@@ -59,7 +59,7 @@ def test_each_arm_imports_from_the_same_folders_of_its_own_tree(tmp_path: Path):
     expected = [str(own / "perf"), str(own / "src"), "/elsewhere", str(own)]
     assert found[:4] == expected
     arm = ReadyArm(name="ref", kind="ref", tree=Tree(head=str(own), arm=str(other)))
-    copied = here.of_arm(arm, tmp_path, Reported())
+    copied = here.with_arm(arm, tmp_path, Reported())
     _, *found = copied.target(case, str(own / "perf")).python_path
     assert found[:4] == [folder.replace(str(own), str(other)) for folder in expected]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_dlperf.core.wire_profile import ProfileRecord
-from pytest_dlperf.flow.explain import of_the_stage
+from pytest_dlperf.flow.explain import profiles_of_stage
 from tests.helpers.judge_builders import case
 
 UNNUMBERED = ProfileRecord()
@@ -24,4 +24,4 @@ def test_stages_of_a_pipeline_are_not_compared_with_each_other(
     parallel: str, rank: int, expected: list[ProfileRecord]
 ):
     trained = case("1n4c", parallel=parallel)
-    assert of_the_stage(trained, rank, [*STORED, UNNUMBERED]) == expected
+    assert profiles_of_stage(trained, rank, [*STORED, UNNUMBERED]) == expected
