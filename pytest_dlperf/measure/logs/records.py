@@ -241,13 +241,15 @@ class Reader:
         """Return the records of plain text, whole lines."""
         by_shape: list[tuple[Shape, int, Places, Places]] = []
         by_parser: list[tuple[int, Places, Places]] = []
-        for words, (indices, starts) in self._groups(text).items():
+        groups = self._groups(text)
+        for words, (indices, starts) in groups.items():
             shape = self._shape(words, text, starts[0])
             if shape is None:
                 by_parser.append((len(words), indices, starts))
             elif shape.is_record:
                 by_shape.append((shape, len(words), indices, starts))
-        if sum(len(group[-1]) for group in by_parser) >= sum(len(group[-1]) for group in by_shape):
+        lines_of_all = sum(len(indices) for indices, _ in groups.values())
+        if 2 * sum(len(indices) for _, indices, _ in by_parser) >= lines_of_all:
             # To join what the parser reads with few columns costs as much as they save.
             rows = list(self._rows(text))
             return Columns(len(rows), rows=rows)
@@ -343,6 +345,8 @@ def _lines_by_shape(shapes: bytes) -> dict[bytes, tuple[Places, Places]]:
 
 def _joined(parts: Sequence[tuple[Places, Columns]]) -> Columns:
     """Return the records of all parts in the order of their lines, whose numbers come first."""
+    if not parts:
+        return Columns(0)
     order = np.argsort(np.concatenate([places for places, _ in parts]), kind="stable")
     names = [name for name in NAMES if any(name in columns for _, columns in parts)]
     joined = {

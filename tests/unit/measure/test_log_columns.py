@@ -232,3 +232,10 @@ def test_a_block_that_ends_with_an_evaluation_is_as_any_other():
     cut = extract_stream(io.BytesIO(data), "x", options, size)
     assert whole.throughput == pytest.approx(BATCH * 2)
     assert cut.throughput == whole.throughput
+
+
+def test_a_block_without_a_record_has_no_columns():
+    lines = [f"[TRAIN] words without a number, line {i}" for i in range(10, 90)]
+    columns = Reader(named("paddleseg")).columns("".join(f"{line}\n" for line in lines).encode())
+    assert columns.length == 0
+    assert "step" not in columns
