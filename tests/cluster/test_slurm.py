@@ -231,6 +231,7 @@ def test_jobs_beyond_the_number_wait_here_and_an_end_at_the_first_failure_cancel
     assert process.returncode == 1
     assert most == 1
     outcomes = session.outcomes()
+    assert outcomes.pop("third1n1c")["judgement"]["verdict"] == "not-run"
     assert sorted(outcomes) == ["first1n1c", "second1n1c"]
     for outcome in outcomes.values():
         assert outcome["judgement"]["verdict"] == "error"
