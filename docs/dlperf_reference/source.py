@@ -46,6 +46,59 @@ def problem_codes() -> dict[str, set[str]]:
     return found
 
 
+#: Place of the code among the arguments of what makes a finding.
+_PLACES = {"with_finding": 1, "metric_finding": 2, "_finding": 0, "_lead": 0}
+#: What makes a finding with a code that is named.
+_NAMED = {"Finding", "plain_judgement"}
+
+
+def finding_codes() -> dict[str, set[str]]:
+    """Return every code of a finding, with the modules that give it.
+
+    Codes are what ``Finding(code=...)`` and the functions that make one are given, what a weight
+    follows in a table, and what a loop calls ``code``.
+    """
+    found: dict[str, set[str]] = {}
+    trees = dict(modules())
+    constants = {name: text for tree in trees.values() for name, text in _constants(tree).items()}
+    for name, tree in trees.items():
+        for value in (value for node in ast.walk(tree) for value in _finding_codes(node)):
+            text = constants.get(value.id) if isinstance(value, ast.Name) else _text(value)
+            if text is not None:
+                found.setdefault(text, set()).add(name)
+    return found
+
+
+def _finding_codes(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield what stands for a code of a finding in a node."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if node.func.id in _NAMED:
+            yield from (keyword.value for keyword in node.keywords if keyword.arg == "code")
+        place = _PLACES.get(node.func.id)
+        if place is not None:
+            yield from node.args[place : place + 1]
+    if isinstance(node, ast.Tuple) and len(node.elts) == 2 and _is_weight(node.elts[1]):
+        yield node.elts[0]
+    if isinstance(node, ast.For) and isinstance(node.iter, ast.Tuple):
+        target = node.target.elts[0] if isinstance(node.target, ast.Tuple) else node.target
+        if isinstance(target, ast.Name) and target.id == "code":
+            yield from (row.elts[0] for row in node.iter.elts if isinstance(row, ast.Tuple))
+
+
+def _is_weight(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "Weight"
+    )
+
+
+def _text(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return None
+
+
 def variables() -> set[str]:
     """Return every variable of the environment that has this plugin's name."""
     return {
@@ -60,6 +113,8 @@ def variables() -> set[str]:
 def _codes(node: ast.AST, constants: dict[str, str]) -> Iterator[str]:
     if not isinstance(node, ast.Call):
         return
+    if isinstance(node.func, ast.Name) and node.func.id in _NAMED | _PLACES.keys():
+        return  # a finding, which has codes of its own
     given = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
     if isinstance(node.func, ast.Name) and node.func.id == "WorkerFailure" and node.args:
         given.append(node.args[0])

@@ -15,7 +15,7 @@ from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.option_names import command_options
-from pytest_dlperf.core.outcome import Outcome, results_to_json
+from pytest_dlperf.core.outcome import Outcome, judgement_to_json, results_to_json
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import BAD, GOOD, Judgement, Rule, Verdict
 from pytest_dlperf.flow.from_logs import Training
@@ -155,11 +155,8 @@ def judged_to_json(
 def _judgement(
     key: str, judgement: Judgement, pair: tuple[Training | None, Training | None]
 ) -> dict[str, Any]:
-    values: dict[str, Any] = encode(judgement)
     return {
-        **values.pop("throughput"),
-        **values,
-        "verdict": judgement.verdict.value,
+        **judgement_to_json(judgement),
         "training": key,
         "problems": [{"side": side, **encode(problem)} for side, problem in problems_of(*pair)],
     }

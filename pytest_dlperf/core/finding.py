@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
@@ -50,6 +50,8 @@ REFUSING: Final = (
 )
 
 FigureValue = str | int | float | bool
+#: The metric whose findings need no name of it.
+_RATE: Final = "throughput"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +68,11 @@ class Finding:
     stage: str = ""
     #: Shares are of 1; what is not known is absent.
     figures: Mapping[str, FigureValue] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The code, with its metric unless that is the throughput: ``worse:peak_memory``."""
+        return self.code if self.metric in {"", _RATE} else f"{self.code}:{self.metric}"
 
     def text(self, name: str) -> str:
         """Return a figure that is a text; empty where it is absent."""
@@ -92,3 +99,52 @@ def strongest(findings: Iterable[Finding]) -> Weight | None:
 def in_stage(findings: Iterable[Finding], stage: str) -> tuple[Finding, ...]:
     """Return findings as those of a stage, unless they are of one already."""
     return tuple(replace(finding, stage=finding.stage or stage) for finding in findings)
+
+
+#: Code of the finding that the time for further runs was spent.
+BUDGET_SPENT: Final = "budget-spent"
+#: Figure of a finding about two stages: the stage whose findings count.
+DECIDED_BY: Final = "decided_by"
+
+
+def counting(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings that count, with the weight that they have.
+
+    Of two stages those of the one that decides. What fresh runs were to confirm is open where
+    there was no time for them; a count needs one run only.
+    """
+    stages = {finding.text(DECIDED_BY) for finding in findings if DECIDED_BY in finding.figures}
+    own = [finding for finding in findings if not finding.stage or finding.stage in stages]
+    if not any(_is_unconfirmed_by(finding) for finding in own):
+        return tuple(own)
+    return tuple(_unconfirmed(finding) for finding in own)
+
+
+def _is_unconfirmed_by(finding: Finding) -> bool:
+    return finding.code == BUDGET_SPENT and bool(finding.figures.get("unconfirmed"))
+
+
+def _unconfirmed(finding: Finding) -> Finding:
+    if finding.weight not in {Weight.RED, Weight.FACT} or finding.figures.get("is_count"):
+        return finding
+    return replace(finding, weight=Weight.OPEN)
+
+
+def findings_by_weight(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings that count, the one that decided the verdict first, notes last.
+
+    Of several that weigh the same the first one decided, but what the budget left open it left
+    open.
+    """
+    order = list(Weight)
+
+    def key(finding: Finding) -> tuple[int, bool]:
+        return order.index(finding.weight), finding.code != BUDGET_SPENT
+
+    return tuple(sorted(counting(findings), key=key))
+
+
+def deciding(findings: Sequence[Finding]) -> Finding | None:
+    """Return the finding that decided the verdict; None where there are notes alone, or none."""
+    first = next(iter(findings_by_weight(findings)), None)
+    return None if first is None or first.weight is Weight.NOTE else first

@@ -185,8 +185,16 @@ class Point:
     confirmed_against: str = ""
     pairs_verdict: str = ""
     pairs: int = 0
+    #: Code of the finding that decided, as ``worse:peak_memory``; empty where it is not known.
+    code: str = ""
     #: Names and versions that differ from those of the point before, as ``torch: 2.12 -> 2.13``.
     software_changes: tuple[str, ...] = ()
+
+    @property
+    def cause(self) -> str:
+        """The code of what decided, where it says more than the verdict; else empty."""
+        is_plain = self.verdict in {"passed", "improved", self.code}
+        return "" if is_plain else self.code
 
     @property
     def confirmed(self) -> str:

@@ -1,7 +1,7 @@
 """Outcomes: everything about one finished case, and results files, which hold outcomes as JSON.
 
-In JSON an outcome also has the ``id`` of its case and the summary figures ``DERIVED``, and a
-judgement has the keys of its throughput's comparison directly.
+In JSON an outcome also has the ``id`` of its case and the summary figures ``DERIVED``; a judgement
+has the keys of its throughput's comparison directly, and the codes ``DERIVED_CODES``.
 """
 
 from __future__ import annotations
@@ -169,6 +169,8 @@ RESULTS_FORMAT: Final = 1
 _DEPTH: Final = 50
 #: Figures that are written for readers, and computed again when read.
 DERIVED: Final = ("throughput", "speedup", "efficiency", "peak_memory_bytes")
+#: The same of a judgement: the code of what decided, and all codes that count.
+DERIVED_CODES: Final = ("code", "codes")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -312,11 +314,14 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     """Return ``outcome`` in plain JSON types."""
     values: dict[str, Any] = encode(outcome)
     values["case"]["id"] = outcome.case.id
-    for holder, name in _judgements(values):
-        judgement = holder[name]
-        verdict = {"verdict": judgement["verdict"]}
-        holder[name] = {**judgement, **judgement["throughput"], **verdict}
-        del holder[name]["throughput"]
+    values["judgement"] = judgement_to_json(outcome.judgement)
+    if (stages := outcome.confirmation) is not None:
+        written_stages = values["confirmation"]
+        written_stages["stored"] = judgement_to_json(stages.stored)
+        if stages.pairs is not None:
+            written_stages["pairs"] = judgement_to_json(stages.pairs)
+        if stages.packages is not None and stages.packages.pairs is not None:
+            written_stages["packages"]["pairs"] = judgement_to_json(stages.packages.pairs)
     sides: list[tuple[Measurement | None, Any]] = [(outcome.measurement, values)]
     if outcome.against is not None:
         sides.append((outcome.against.measurement, values["against"]))
@@ -328,6 +333,13 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         if measured:
             written["measurement"] |= {name: getattr(measured, name) for name in DERIVED}
     return values
+
+
+def judgement_to_json(judgement: Judgement) -> dict[str, Any]:
+    """Return a judgement in plain JSON types, with its throughput's figures and its codes."""
+    values: dict[str, Any] = encode(judgement)
+    codes = {"code": judgement.code, "codes": list(judgement.codes)}
+    return {**values.pop("throughput"), **values, **codes}
 
 
 def _sides(
@@ -358,7 +370,8 @@ def _with_throughput(judgement: dict[str, Any]) -> dict[str, Any]:
     own["known"] = rate.pop("known", None)
     own["details"] = rate.pop("details", [])
     own["findings"] = rate.pop("findings", [])
-    rate.pop("by_readings", None)  # of former versions
+    for name in (*DERIVED_CODES, "by_readings"):  # the last one of former versions
+        rate.pop(name, None)
     if "refused" not in rate:  # a file of before
         is_shown = rate.get("change") is not None
         rate["refused"] = is_shown and own["verdict"] not in JUDGED
@@ -368,7 +381,7 @@ def _with_throughput(judgement: dict[str, Any]) -> dict[str, Any]:
 #: By these cases, files and levels are found, or they are words of ours: they stay as they are.
 _NAMES: Final = frozenset(
     {
-        "case", "case_id", "code", "commit", "folder", "hardware", "id", "machine_class",
+        "case", "case_id", "code", "codes", "commit", "folder", "hardware", "id", "machine_class",
         "node_id", "time", "unit", "verdict",
     }
 )  # fmt: skip

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import ClassVar, Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.finding import Finding
+from pytest_dlperf.core.finding import Finding, deciding, findings_by_weight
 
 #: The slowdown up to which a case passes, where none is given.
 TOLERANCE: Final = 0.05
@@ -213,6 +213,23 @@ class Judgement:
     findings: tuple[Finding, ...] = ()
 
     FORMER: ClassVar[frozenset[str]] = frozenset({"by_readings"})
+
+    @property
+    def code(self) -> str:
+        """The code of the finding that decided, as ``worse:peak_memory``; empty if not known."""
+        finding = deciding(self.findings)
+        return "" if finding is None else finding.name
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of all findings that count, each once: what decided first, notes last."""
+        return tuple(dict.fromkeys(finding.name for finding in findings_by_weight(self.findings)))
+
+    @property
+    def title(self) -> str:
+        """The verdict, with the code that it has beside its own: ``regressed (slower)``."""
+        is_plain = self.verdict in GOOD or self.code in {"", self.verdict.value}
+        return str(self.verdict) if is_plain else f"{self.verdict} ({self.code})"
 
     @property
     def first_line(self) -> str:

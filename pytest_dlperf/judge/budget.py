@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_dlperf.core.finding import Weight
+from pytest_dlperf.core.finding import BUDGET_SPENT, Weight
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
-from pytest_dlperf.judge.decide import BUDGET_SPENT
 from pytest_dlperf.judge.verdict import plain_judgement, with_finding
 
 
@@ -28,7 +27,7 @@ def cut_short(judgement: Judgement, budget: str, *, looked: bool) -> Judgement:
     words.
     """
     if judgement.verdict is Verdict.INCONCLUSIVE:
-        return with_finding(judgement, BUDGET_SPENT, budget=budget)
+        return with_finding(judgement, BUDGET_SPENT, Weight.OPEN, budget=budget)
     if judgement.verdict is not Verdict.REGRESSED:
         return judgement
     if looked:
@@ -44,7 +43,12 @@ def cut_short(judgement: Judgement, budget: str, *, looked: bool) -> Judgement:
         metrics={name: _open(compared) for name, compared in judgement.metrics.items()},
     )
     return with_finding(
-        unconfirmed, BUDGET_SPENT, budget=budget, before_confirmed=True, unconfirmed=True
+        unconfirmed,
+        BUDGET_SPENT,
+        Weight.OPEN,
+        budget=budget,
+        before_confirmed=True,
+        unconfirmed=True,
     )
 
 

@@ -14,12 +14,18 @@ from typing import Final
 
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
-from pytest_dlperf.core.finding import FigureValue, Finding, Weight, in_stage, known_figures
+from pytest_dlperf.core.finding import (
+    DECIDED_BY,
+    FigureValue,
+    Finding,
+    Weight,
+    in_stage,
+    known_figures,
+)
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.quantity import signed
 from pytest_dlperf.core.verdict import GOOD, Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.judge.creep import is_suspected
-from pytest_dlperf.judge.decide import DECIDED_BY
 from pytest_dlperf.judge.screen import looked
 from pytest_dlperf.judge.stats.contrast import Spread, margin
 from pytest_dlperf.judge.stats.family import certify_alpha

@@ -182,7 +182,8 @@ def _head(series: Series | Explained) -> list[str]:
 
 def _point(point: Point, unit: str) -> tuple[str, ...]:
     rate = figures.rate(point.throughput)
-    remarks = [point.left_out] if point.left_out else []
+    remarks = [point.cause] if point.cause else []
+    remarks += [point.left_out] if point.left_out else []
     remarks += [f"against {point.against}"] if point.against else []
     remarks += [point.confirmed] if point.confirmed else []
     remarks += [point.mode] if point.mode == "observe" else []
@@ -236,6 +237,7 @@ _OF_POINT: Final = (
     "confirmed_against",
     "pairs_verdict",
     "pairs",
+    "code",
 )
 
 

@@ -88,7 +88,7 @@ def _row(outcome: Outcome) -> str:
         rate = f"{figures.rate(outcome.judged_throughput)} {measurement.unit}/s"
     cells = (
         outcome.case.id,
-        f"{_SIGNS[standing(outcome)]} {judgement.verdict}{remark}",
+        f"{_SIGNS[standing(outcome)]} {judgement.title}{remark}",
         figures.change(comparison),
         figures.interval(comparison),
         rate,
@@ -100,11 +100,12 @@ def _row(outcome: Outcome) -> str:
 
 def _sentences(outcomes: Sequence[Outcome], room: int) -> str:
     sentences = []
-    for (verdict, reason), cases in outcomes_by_sentence(outcomes).items():
+    for (_, reason), cases in outcomes_by_sentence(outcomes).items():
         unnamed = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
         ids = ", ".join(inline(outcome.case.id) for outcome in cases[:_NAMED])
         first, *rest = reason.splitlines() or [""]
-        text = f"**{ids}{unnamed}: {verdict}.** {inline(first)}\n"
+        title = inline(cases[0].judgement.title)
+        text = f"**{ids}{unnamed}: {title}.** {inline(first)}\n"
         text = f"{text}\n{block(chr(10).join(rest))}\n" if rest else text
         sentences.append(text + "".join(_parts(outcome) for outcome in cases[:_NAMED]))
     return _within([], sentences, "sentences", room)

@@ -75,6 +75,8 @@ def _move(definitions: dict[str, Any]) -> None:
     del judgement["properties"]["throughput"]
     judgement["required"].remove("throughput")
     _add(judgement, **{k: v for k, v in throughput.items() if k != "verdict"})
+    text = {"type": "string"}
+    _add(judgement, code=text, codes={"type": "array", "items": text})
     judgement["properties"]["reason"] = {"type": "string", "minLength": 1}
 
 

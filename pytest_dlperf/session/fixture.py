@@ -57,7 +57,7 @@ class Dlperf:
             raise
         finally:
             ending.release()
-        sentence = f"{outcome.judgement.verdict}: {shown(outcome.judgement.reason)}"
+        sentence = f"{outcome.judgement.title}: {shown(outcome.judgement.reason)}"
         if outcome.failed:
             pytest.fail(sentence, pytrace=False)
         if outcome.judgement.verdict not in GOOD and outcome.measurement is None:

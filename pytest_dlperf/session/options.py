@@ -414,7 +414,9 @@ def add_options(parser: pytest.Parser) -> None:
 def add_ini_keys(parser: pytest.Parser) -> None:
     """Declare the keys of the ini file."""
     parser.addini(
-        "dlperf_fail_on", "verdicts that fail a test, in addition to regressed and error", "args"
+        "dlperf_fail_on",
+        "verdicts, and codes of findings, that fail a test in addition to regressed and error",
+        "args",
     )
     parser.addini(
         "dlperf_arm_setup", "command run once in the tree of a ref that --dlperf-against names"

@@ -113,7 +113,7 @@ class _SelfTest:
         _print_now(_rule("dlperf self-test"), *lines(found, self._share))
         _print_now(*(f"page: {self._path(page)}" for page in pages(found)))
         _print_now(f"results: {self._path(self._folder)}")
-        return exit_code(found, self._settings.fail_on)
+        return exit_code(found, self._settings.fail_on.verdicts)
 
     def _steps(self) -> None:
         began_s = time.monotonic()

@@ -16,18 +16,9 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.place import IN_JOB, Host, NodePart, Place, Scheduling
 from pytest_dlperf.core.protocol import Protocol
-from pytest_dlperf.core.verdict import (
-    BAD,
-    CONFIRM,
-    GOOD,
-    NEVER,
-    NOT_JUDGED,
-    Judgement,
-    KnownState,
-    Rule,
-    Verdict,
-)
+from pytest_dlperf.core.verdict import CONFIRM, NEVER, Judgement, Rule, Verdict
 from pytest_dlperf.launch.remote.transport import named_hosts
+from pytest_dlperf.session.fail_on import FailOn
 from pytest_dlperf.session.option_values import Get, Given, report_files
 from pytest_dlperf.store.history.name import Database, check_file, database_of, is_url
 
@@ -209,7 +200,7 @@ class Settings:
     inject: tuple[tuple[str, float], ...]
     #: How long this session may measure; None without an end.
     budget_s: float | None
-    fail_on: frozenset[Verdict]
+    fail_on: FailOn
     #: Whether a case without a verdict fails, whatever ended it.
     strict: bool
     observe: bool
@@ -308,7 +299,7 @@ class Settings:
             family_given=get("family") is not None,
             inject=given("inject"),
             budget_s=given("budget"),
-            fail_on=_fail_on(getini("dlperf_fail_on"), strict=get("strict")),
+            fail_on=FailOn.parse(getini("dlperf_fail_on"), strict=get("strict")),
             strict=get("strict"),
             observe=given("mode") == "observe",
             # A job measures; the session that submitted it stores
@@ -361,10 +352,8 @@ class Settings:
         return self.gate_fails(outcome.judgement)
 
     def gate_fails(self, judgement: Judgement) -> bool:
-        """Whether a verdict fails a test in gate mode."""
-        if judgement.known is KnownState.KNOWN and judgement.verdict is Verdict.REGRESSED:
-            return False
-        return judgement.known is KnownState.GONE or judgement.verdict in self.fail_on
+        """Whether a judgement fails a test in gate mode."""
+        return self.fail_on.fails(judgement)
 
     def protocol_for(self, declared: Protocol) -> Protocol:
         """Return ``declared`` with what the command line replaces; raise ``UsageError``."""
@@ -381,14 +370,6 @@ def _ini(config: pytest.Config, key: str) -> Any:
         return config.getini(key)
     except ValueError:  # -p no:python_path, of pytest 8
         return []
-
-
-def _fail_on(names: list[str], *, strict: bool) -> frozenset[Verdict]:
-    known = [verdict.value for verdict in Verdict if verdict not in GOOD]
-    for name in names:
-        if name not in known:
-            raise UsageError(f"ini dlperf_fail_on: {name!r} is none of {', '.join(known)}")
-    return BAD | {Verdict(name) for name in names} | (NOT_JUDGED if strict else frozenset())
 
 
 def _confirm(given: Given, getini: Get) -> str:

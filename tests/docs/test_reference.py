@@ -12,7 +12,9 @@ import pytest_dlperf
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.cli.main import main
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.finding_codes import CODES
 from pytest_dlperf.core.verdict import KnownState, Verdict
+from pytest_dlperf.judge.words import later, sentence, stages
 from pytest_dlperf.session import options
 from pytest_dlperf.session.options import OPTIONS
 
@@ -103,6 +105,16 @@ def test_problem_codes() -> None:
     assert set(problems.MEANINGS) == set(source.problem_codes())
     # Given in four ways: as a text, as a constant of another module, by a rank, by a child of it
     assert {"drift", "cut-short", "batch-mismatch", "data-unreadable"} <= set(problems.MEANINGS)
+
+
+def test_finding_codes() -> None:
+    given = set(source.finding_codes())
+    assert given == set(CODES)
+    # Given in five ways: by name, by place, as a constant, in a table and by a loop
+    assert {"disturbed", "pairs-decided", "explained", "slower", "data-wait"} <= given
+    worded = {*sentence._REFUSALS, *stages.FIRST_LINES, *later._LINES, *later._CLAUSES}
+    assert worded <= given
+    assert set(FIRST_CELL.findall(TABLES["findings"]())) == given
 
 
 def test_variables() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_dlperf.core.baseline import Baseline, Session, Source
 from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.finding import Finding, Weight
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.measurement import Conditions, Environment, Measurement
 from pytest_dlperf.core.outcome import Against, Confirmation, Outcome
@@ -139,6 +140,14 @@ def published(of: Case, rate: float, *, speedup: float | None = None, **facts: A
         source=Source(kind="published", document="TSM report (性能复现)", table="AMP结果"),
         facts=facts,
     )
+
+
+def decided(of: Outcome, code: str = "worse", metric: str = "peak_memory") -> Outcome:
+    """Return ``of`` as a finding of that code made it regress, beside a throughput that passed."""
+    passed = Finding(code="within-tolerance", weight=Weight.GREEN, metric="throughput")
+    finding = Finding(code=code, weight=Weight.FACT, metric=metric, figures={"change": 0.25})
+    judgement = Judgement(verdict=Verdict.REGRESSED, reason="so it is", findings=(passed, finding))
+    return replace(of, judgement=judgement)
 
 
 COMMIT = "1a2b3c4" + "0" * 33

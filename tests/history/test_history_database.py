@@ -33,7 +33,7 @@ from pytest_dlperf.store.history.query import (
     whole_outcomes,
 )
 from tests.helpers.history_builders import case, days, outcome
-from tests.helpers.report_builders import COMMIT, ENVIRONMENT, confirmed, unmeasured
+from tests.helpers.report_builders import COMMIT, ENVIRONMENT, confirmed, decided, unmeasured
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -169,7 +169,8 @@ def test_a_newer_history_is_refused_and_left_as_it_is(address: Address):
         connection.execute(tables.SCHEMA.update().values(version=tables.VERSION + 1))
     before = address.file.read_bytes() if address.file else b""
     for refused in (reading, writing):
-        told = pytest.raises(HistoryError, match="is of version 3, and this pytest-dlperf knows")
+        version = f"is of version {tables.VERSION + 1}, and this pytest-dlperf knows"
+        told = pytest.raises(HistoryError, match=version)
         with told, refused(address):
             pytest.fail("it was opened")
     if address.file is not None:
@@ -210,7 +211,7 @@ def test_an_older_history_is_upgraded_when_it_is_opened(
 def test_a_history_of_the_first_version_gets_the_pairs_of_later_outcomes(address: Address):
     append(address, "s", days(2))
     with writing(address) as connection:
-        for name in ("confirmed_against", "pairs_verdict", "pairs"):
+        for name in ("confirmed_against", "pairs_verdict", "pairs", "code"):
             connection.execute(sa.text(f"ALTER TABLE dlperf_outcome DROP COLUMN {name}"))
         connection.execute(tables.SCHEMA.update().values(version=1))
     append(address, "t", [confirmed(outcome(2))])
@@ -224,6 +225,17 @@ def test_a_history_of_the_first_version_gets_the_pairs_of_later_outcomes(address
     ]
     last = series.points[-1]
     assert (last.confirmed_against, last.pairs_verdict, last.pairs) == (COMMIT, "passed", 3)
+
+
+def test_a_history_of_the_second_version_gets_the_codes_of_later_outcomes(address: Address):
+    append(address, "s", [decided(outcome(0))])
+    with writing(address) as connection:
+        connection.execute(sa.text("ALTER TABLE dlperf_outcome DROP COLUMN code"))
+        connection.execute(tables.SCHEMA.update().values(version=2))
+    append(address, "t", [decided(outcome(1))])
+    with reading(address) as connection:
+        [series] = series_of(connection)
+    assert [point.code for point in series.points] == ["", "worse:peak_memory"]
 
 
 def test_an_upgrade_that_fails_changes_nothing(address: Address, monkeypatch: pytest.MonkeyPatch):

@@ -34,7 +34,7 @@ def test_a_slowdown_is_shown_as_one_and_fails_nothing(suite: Suite):
     case = next(ElementTree.parse(suite.path / "junit.xml").getroot().iter("testcase"))
     skipped = case.find("skipped")
     assert skipped is not None
-    assert "regressed: " in skipped.get("message", "")
+    assert "regressed (slower): " in skipped.get("message", "")
 
 
 def test_an_error_fails_in_observe_mode_too(suite: Suite):

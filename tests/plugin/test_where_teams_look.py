@@ -59,7 +59,7 @@ def test_a_session_in_a_job_of_github(suite: Suite, how: tuple[str, ...]):
     assert "训练吞吐率" in failure.get("message", "")
     skipped = cases[f"test_net[{ONE}]"].find("skipped")
     assert skipped is not None
-    assert skipped.get("message", "").startswith("no-baseline: ")
+    assert skipped.get("message", "").startswith("no-baseline (nothing-stored): ")
     told = {p.get("name"): p.get("value") for p in cases[f"test_net[{TWO}]"].iter("property")}
     assert (told["dlperf_case"], told["dlperf_verdict"]) == (TWO, "error")
     assert "训练吞吐率" in str(told["dlperf_reason"])

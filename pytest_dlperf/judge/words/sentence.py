@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from pytest_dlperf.core.finding import Finding, Weight
+from pytest_dlperf.core.finding import DECIDED_BY, Finding, Weight, counting
 from pytest_dlperf.core.verdict import GOOD, JUDGED, Verdict
-from pytest_dlperf.judge.decide import DECIDED_BY, counting, decide, refusal
+from pytest_dlperf.judge.decide import decide, refusal
 from pytest_dlperf.judge.words import later, refusals, stages
 from pytest_dlperf.judge.words.first_line import RED, first_line, rate_of
 from pytest_dlperf.judge.words.later import Place

@@ -12,6 +12,7 @@ from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.report import confirmation, figures, later
 from pytest_dlperf.report.page.explanation_section import explanation_section
+from pytest_dlperf.report.page.findings_section import findings_section
 from pytest_dlperf.report.page.markup import Html, code, facts, joined, name, paragraph, text
 from pytest_dlperf.report.page.runs_chart import memory_chart, runs_chart, skew_chart
 from pytest_dlperf.report.page.svg import Drawn, figure
@@ -131,6 +132,7 @@ def case_section(
         *(paragraph(f"note: pairs: {message}", kind="quiet") for message in _problems(pairs)),
         *([] if outcome.later is None else [paragraph(later.sentence(outcome.later))]),
         _comparisons(outcome),
+        findings_section(outcome.judgement),
         explanation_section(outcome.explanation),
         '<div class="charts">',
         figure(f"runs-{index}", "Runs", runs_chart(confirmation.as_judged_by_stored(outcome))),

@@ -51,7 +51,8 @@ def series_chart(
 
 def remarks(point: Point) -> str:
     """Return what is odd or new about an outcome, in words."""
-    notes = [point.left_out] if point.left_out else []
+    notes = [point.cause] if point.cause else []
+    notes += [point.left_out] if point.left_out else []
     notes += [f"against {point.against}"] if point.against else []
     notes += [point.confirmed] if point.confirmed else []
     return "; ".join([*notes, *point.software_changes])

@@ -93,7 +93,7 @@ def annotations_of(
 
 def _annotation(type_: str, outcome: Outcome, place: tuple[str, int] | None) -> str:
     judgement = outcome.judgement
-    properties = {"title": f"{one_line(outcome.case.id)}: {judgement.verdict}"}
+    properties = {"title": f"{one_line(outcome.case.id)}: {one_line(judgement.title)}"}
     if place is not None:
         properties = {"file": place[0], "line": str(place[1]), **properties}
     text = printable(judgement.reason).encode()

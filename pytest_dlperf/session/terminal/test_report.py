@@ -98,7 +98,7 @@ def put_outcome(report: pytest.TestReport, outcome: Outcome, *, strict: bool = F
             del report.wasxfail
     setattr(report, ATTRIBUTE, outcome_to_json(outcome))
     report.user_properties = [*without_ours(report.user_properties), *properties(outcome)]
-    sentence = f"{outcome.judgement.verdict}: {shown(outcome.judgement.reason)}"
+    sentence = f"{outcome.judgement.title}: {shown(outcome.judgement.reason)}"
     if outcome.failed and not report.failed:
         swallowed = report.passed and not outcome.interrupted
         report.outcome = "failed"
@@ -123,6 +123,8 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
     values: dict[str, object] = {
         "dlperf_case": outcome.case.id,
         "dlperf_verdict": judgement.verdict.value,
+        "dlperf_code": judgement.code or None,
+        "dlperf_codes": " ".join(judgement.codes) or None,
         "dlperf_reason": judgement.reason,
         "dlperf_change": judgement.throughput.judged_change,
         "dlperf_baseline": judgement.throughput.before,

@@ -156,7 +156,7 @@ def _point(figures: Sequence[Any], changes: tuple[str, ...], *, dirty: bool) -> 
     """Return the point of a row of ``POINT_COLUMNS``, less its first two numbers."""
     (
         number, time, commit, modified, verdict, throughput, change, speedup, memory, runs, mode,
-        against, inject, arm, disturbed, confirmed_against, pairs_verdict, pairs,
+        against, inject, arm, disturbed, confirmed_against, pairs_verdict, pairs, code,
     ) = figures  # fmt: skip
     return Point(
         number=number,
@@ -177,6 +177,7 @@ def _point(figures: Sequence[Any], changes: tuple[str, ...], *, dirty: bool) -> 
         confirmed_against=confirmed_against,
         pairs_verdict=pairs_verdict,
         pairs=pairs,
+        code=code,
         software_changes=changes,
     )
 

@@ -116,6 +116,7 @@ def _scalars(outcome: Outcome) -> dict[str, Any]:
         # Where git says the commit, and not what is modified, it may be
         "dirty": outcome.dirty or bool(outcome.commit and outcome.checkout_problem),
         "verdict": judgement.verdict.value,
+        "code": judgement.code,
         "failed": outcome.failed,
         "throughput": whole.throughput if whole else None,
         "change": judgement.throughput.judged_change,

@@ -6,8 +6,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-#: Version of the tables. 1: the first; 2: pairs that confirmed an outcome.
-VERSION: Final = 2
+#: Version of the tables. 1: the first; 2: pairs that confirmed an outcome; 3: what decided it.
+VERSION: Final = 3
 
 METADATA: Final = sa.MetaData()
 
@@ -81,6 +81,8 @@ OUTCOMES: Final = sa.Table(
     sa.Column("confirmed_against", sa.Text, nullable=False, server_default=""),
     sa.Column("pairs_verdict", sa.Text, nullable=False, server_default=""),
     sa.Column("pairs", sa.Integer, nullable=False, server_default="0"),
+    #: Code of the finding that decided, as ``worse:peak_memory``; empty where it is not known.
+    sa.Column("code", sa.Text, nullable=False, server_default=""),
     sqlite_with_rowid=False,
 )
 
@@ -107,6 +109,7 @@ POINT_COLUMNS: Final = (
     OUTCOMES.c.confirmed_against,
     OUTCOMES.c.pairs_verdict,
     OUTCOMES.c.pairs,
+    OUTCOMES.c.code,
 )
 BY_SERIES: Final = sa.Index(
     "dlperf_outcome_by_series",
@@ -132,6 +135,10 @@ UPGRADES: Final[dict[int, tuple[str, ...]]] = {
         "ALTER TABLE dlperf_outcome ADD COLUMN pairs_verdict TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE dlperf_outcome ADD COLUMN pairs INTEGER NOT NULL DEFAULT 0",
         # Made anew of the columns of now
+        "DROP INDEX IF EXISTS dlperf_outcome_by_series",
+    ),
+    2: (
+        "ALTER TABLE dlperf_outcome ADD COLUMN code TEXT NOT NULL DEFAULT ''",
         "DROP INDEX IF EXISTS dlperf_outcome_by_series",
     ),
 }

@@ -9,16 +9,17 @@ from typing import Final
 
 import pytest
 
-from pytest_dlperf.core.finding import REFUSING, FigureValue, Finding, Weight
-from pytest_dlperf.core.verdict import Verdict
-from pytest_dlperf.judge.decide import (
+from pytest_dlperf.core.finding import (
     BUDGET_SPENT,
     DECIDED_BY,
-    TABLE,
+    REFUSING,
+    FigureValue,
+    Finding,
+    Weight,
     counting,
-    decide,
-    refusal,
 )
+from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.judge.decide import TABLE, decide, refusal
 
 #: The verdict of each weight, the first to decide first.
 ORDER: Final = (

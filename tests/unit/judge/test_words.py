@@ -16,6 +16,7 @@ import pytest
 
 from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.finding import Finding, Weight
+from pytest_dlperf.core.finding_codes import CODES, COMPARED
 from pytest_dlperf.core.option_names import command_options
 from pytest_dlperf.core.outcome import outcome_from_json, outcome_to_json
 from pytest_dlperf.core.run import Problem
@@ -202,6 +203,18 @@ Sample = Callable[[], Iterator[Judgement]]
 @cache
 def judgements(sample: Sample) -> tuple[Judgement, ...]:
     return tuple(sample())
+
+
+def test_findings_are_as_the_table_of_codes_says() -> None:
+    found = [judgement for sample in SAMPLES for judgement in judgements(sample)]
+    for finding in (finding for judgement in found for finding in judgement.findings):
+        if finding.code in {verdict.value for verdict in Verdict} - {"unsteady"}:
+            continue  # words alone
+        meaning = CODES[finding.code]
+        assert finding.weight in meaning.weights
+        assert meaning.has_metric == (finding.metric not in {"", "throughput"})
+        allowed = {*meaning.figures, *(COMPARED if meaning.is_compared else ())}
+        assert set(finding.figures) <= allowed, finding.code
 
 
 def option_names(judgement: Judgement) -> set[str]:

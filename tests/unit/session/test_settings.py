@@ -16,6 +16,7 @@ from pytest_dlperf.core.place import IN_JOB, Host, NodePart
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import BAD, NOT_JUDGED, Rule, Verdict
 from pytest_dlperf.session import options
+from pytest_dlperf.session.fail_on import FailOn
 from pytest_dlperf.session.option_values import REPORTS
 from tests.helpers.given_options import settings_of
 
@@ -49,7 +50,7 @@ def test_without_options_a_setting_is_what_is_declared(tmp_path: Path):
     assert not settings.family_given
     assert settings.rule == Rule()
     assert settings.protocol_for(Protocol()) == Protocol()
-    assert settings.fail_on == BAD
+    assert settings.fail_on == FailOn(verdicts=BAD)
     assert settings.rendezvous == "static"
     assert settings.place.node_part is None
     assert not settings.place.foreign
@@ -101,7 +102,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "busy-gpus": ("refuse", lambda s: s.busy_gpus == "refuse"),
     "scheduler": (IN_JOB, lambda s: s.scheduling is None),
     "update-baselines": ("", lambda s: s.update),
-    "strict": ("", lambda s: s.fail_on == BAD | NOT_JUDGED),
+    "strict": ("", lambda s: s.fail_on.verdicts == BAD | NOT_JUDGED),
     "list": ("", lambda s: s.list_only and s.runs_nothing),
     "dry-run": ("", lambda s: s.dry_run and s.runs_nothing),
     "share-host": ("", lambda s: s.share_host),
@@ -158,13 +159,14 @@ def test_a_job_stores_nothing(tmp_path: Path):
 
 def test_the_ini_file_and_the_environment(tmp_path: Path):
     ini = {
-        "dlperf_fail_on": ["inconclusive"],
+        "dlperf_fail_on": ["inconclusive", "machine-moved"],
         "dlperf_machine_class": "of-ini",
         "dlperf_arm_setup": " make ",
         "dlperf_arm_link": ["data"],
     }
     settings = settings_of(folder=tmp_path, ini=ini)
-    assert settings.fail_on == BAD | {Verdict.INCONCLUSIVE}
+    assert settings.fail_on.verdicts == BAD | {Verdict.INCONCLUSIVE}
+    assert settings.fail_on.codes == {"machine-moved"}
     assert (settings.arm_setup, settings.arm_links) == ("make", ("data",))
     assert settings.machine_class == "of-ini"
     environ = {"DLPERF_MACHINE_CLASS": "of-environment"}
