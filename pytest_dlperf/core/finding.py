@@ -96,7 +96,7 @@ def strongest(findings: Iterable[Finding]) -> Weight | None:
     return next((weight for weight in Weight if weight in weights), None)
 
 
-def in_stage(findings: Iterable[Finding], stage: str) -> tuple[Finding, ...]:
+def findings_in_stage(findings: Iterable[Finding], stage: str) -> tuple[Finding, ...]:
     """Return findings as those of a stage, unless they are of one already."""
     return tuple(replace(finding, stage=finding.stage or stage) for finding in findings)
 

@@ -26,9 +26,9 @@ from pytest_dlperf.judge.creep import case_of_pairs, rule_of_pairs
 from pytest_dlperf.judge.tolerance import tolerance_of
 from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
+    judgement_without_pairs,
     other_sides,
-    with_same_code,
-    without_pairs,
+    same_code_judgement,
 )
 from pytest_dlperf.judge.verdict import judge_pairs, plain_judgement, with_finding
 from pytest_dlperf.launch.arms.git import missing_commit, top_of
@@ -246,7 +246,7 @@ def confirmed(
     if stage.anchor:
         against = f"the anchor {against}"
     if confirmation.same_code and not change.words and not change.unknown:
-        decision = with_same_code(judgement, against=against)
+        decision = same_code_judgement(judgement, against=against)
     elif code.verdict in GOOD and is_asked_for(bench, judgement, change):
         by_packages = ByPackages(
             case=case,
@@ -330,7 +330,7 @@ def _paired(
 def _alone(
     stored: Measured, confirmation: Confirmation, why: str, *, details: Sequence[str] = ()
 ) -> Measured:
-    judgement = without_pairs(stored.judgement, why, details=details)
+    judgement = judgement_without_pairs(stored.judgement, why, details=details)
     if confirmation.anchor:
         judgement = with_finding(judgement, "below-anchor")
     return replace(

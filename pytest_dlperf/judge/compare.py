@@ -18,12 +18,12 @@ _TAIL: Final = 0.05
 
 def compare(sides: Sides, tolerance: float, rule: Rule, spent: Spending) -> Comparison:
     """Return the comparison of one metric with its stored sessions."""
-    found = sides.contrast()
+    contrast = sides.contrast()
     sign = sides.sign
-    compared = comparison_of(found, tolerance, rule, spent, sign=sign)
+    compared = comparison_of(contrast, tolerance, rule, spent, sign=sign)
     needed = None
     if compared.verdict is Verdict.INCONCLUSIVE:
-        needed = stored_runs_needed(sides, found, margin(tolerance, sign), rule, spent)
+        needed = stored_runs_needed(sides, contrast, margin(tolerance, sign), rule, spent)
     return replace(
         compared,
         now=sides.now.amount,
@@ -45,7 +45,7 @@ def comparison_of(
     return Comparison(
         change=change_of(sign * contrast.shift),
         interval=interval_of(contrast, sign),
-        sees=seen_by(contrast, rule, spent, sign=sign),
+        sees=detectable_change(contrast, rule, spent, sign=sign),
         tolerance=tolerance,
         verdict=verdict_of(contrast, tolerance, rule, spent, sign=sign),
         p_regressed=contrast.p_below(-margin(rule.min_effect, sign)),
@@ -54,7 +54,7 @@ def comparison_of(
 
 
 def verdict_of(
-    found: Contrast,
+    contrast: Contrast,
     tolerance: float,
     rule: Rule,
     spent: Spending,
@@ -62,29 +62,29 @@ def verdict_of(
     sign: int = 1,
 ) -> Verdict:
     """Return the verdict on a contrast by its two margins; ``Sides`` has the sign."""
-    reach = found.alarm_reach(alarm_alpha(rule, spent))
-    if found.shift - reach > margin(rule.min_effect, -sign):
+    reach = contrast.alarm_reach(alarm_alpha(rule, spent))
+    if contrast.shift - reach > margin(rule.min_effect, -sign):
         return Verdict.IMPROVED
-    if found.certified(certify_alpha(rule, spent)) > -margin(tolerance, sign):
+    if contrast.certified(certify_alpha(rule, spent)) > -margin(tolerance, sign):
         return Verdict.PASSED
-    if is_certainly_slower(found, rule, spent, sign):
+    if is_certainly_slower(contrast, rule, spent, sign):
         return Verdict.REGRESSED
     return Verdict.INCONCLUSIVE
 
 
-def is_certainly_slower(found: Contrast, rule: Rule, spent: Spending, sign: int = 1) -> bool:
+def is_certainly_slower(contrast: Contrast, rule: Rule, spent: Spending, sign: int = 1) -> bool:
     """Whether a change for the worse beyond ``min_effect`` is shown, at the suite's error rate."""
-    reach = found.alarm_reach(alarm_alpha(rule, spent))
-    return found.shift + reach < -margin(rule.min_effect, sign)
+    reach = contrast.alarm_reach(alarm_alpha(rule, spent))
+    return contrast.shift + reach < -margin(rule.min_effect, sign)
 
 
-def interval_of(found: Contrast, sign: int = 1) -> tuple[float, float]:
+def interval_of(contrast: Contrast, sign: int = 1) -> tuple[float, float]:
     """Return the two-sided 90 % interval of now / before - 1."""
-    ends = sorted(change_of(sign * end) for end in (found.lower(_TAIL), found.upper(_TAIL)))
+    ends = sorted(change_of(sign * end) for end in (contrast.lower(_TAIL), contrast.upper(_TAIL)))
     return ends[0], ends[1]
 
 
-def seen_by(found: Contrast, rule: Rule, spent: Spending, *, sign: int = 1) -> float:
+def detectable_change(contrast: Contrast, rule: Rule, spent: Spending, *, sign: int = 1) -> float:
     """Return the smallest change for the worse, a share, that this contrast can detect."""
-    reach = found.alarm_reach(alarm_alpha(rule, spent))
+    reach = contrast.alarm_reach(alarm_alpha(rule, spent))
     return share_of(reach + margin(rule.min_effect, sign), sign)

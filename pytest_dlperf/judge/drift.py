@@ -1,8 +1,9 @@
-"""Drift within runs: whose it is where two arms take turns, and what it leaves open."""
+"""Drift within runs: whose it is where two arms take turns, and the half that it slows less."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_dlperf.core.measurement import Measurement
@@ -26,10 +27,29 @@ def _has(run: RunSummary, code: str) -> bool:
 
 def drifts(measurement: Measurement) -> bool:
     """Return whether steps are not all alike, so that parts of a run have rates of their own."""
-    return bool(problem_text(measurement, DRIFTING))
+    return any(problem.code in DRIFTING for problem in measurement.problems)
 
 
-def problem_text(measurement: Measurement, codes: Collection[str]) -> str:
-    """Return the messages of a measurement's problems with these codes; empty for none."""
-    messages = (problem.message for problem in measurement.problems if problem.code in codes)
-    return ", and ".join(message.strip().rstrip(".") for message in messages)
+def faster_halves(measurement: Measurement) -> Measurement | None:
+    """Return the measurement with each run's rate over the faster half of its window.
+
+    None where the seconds of its iterations are not known.
+    """
+    first, end = measurement.conditions.window
+    rates = [_faster_half(run, run.step_seconds[first:end]) for run in measurement.runs]
+    known = [rate for rate in rates if rate is not None]
+    if len(known) < len(rates):
+        return None
+    runs = tuple(
+        replace(run, throughput=rate, peak_memory_bytes=None)
+        for run, rate in zip(measurement.runs, known, strict=True)
+    )
+    return replace(measurement, runs=runs, parent_throughputs=())
+
+
+def _faster_half(run: RunSummary, seconds: Sequence[float]) -> float | None:
+    half = len(seconds) // 2
+    if not half or min(seconds) <= 0:
+        return None
+    halves = statistics.fmean(seconds[:half]), statistics.fmean(seconds[half:])
+    return run.throughput * statistics.fmean(seconds) / min(halves)

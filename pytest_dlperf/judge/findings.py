@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from pytest_dlperf.core.finding import REFUSING, Finding, Weight
 from pytest_dlperf.judge.checks import (
-    anchor,
     conditions,
-    cpu_seconds,
+    every_case,
     gated,
     level,
     loss,
     machine,
-    peak_memory,
     speedup,
     steady,
     throughput,
-    window,
 )
 from pytest_dlperf.judge.evidence import Evidence
 
@@ -31,10 +28,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     steady.check,
     level.check,
     throughput.check,
-    window.check,
-    cpu_seconds.check,
-    anchor.check,
-    peak_memory.check,
+    every_case.check,
     speedup.check,
     gated.check,
 )
@@ -45,10 +39,10 @@ def findings_in(evidence: Evidence) -> tuple[Finding, ...]:
 
     Where the rate is not judged, only what forbids it, and facts that stand all the same.
     """
-    first = tuple(_found_by(FIRST, evidence))
+    first = tuple(finding for check in FIRST for finding in check(evidence))
     if first:
         return first
-    findings = (*_found_by(CHECKS, evidence), *evidence.notes)
+    findings = (*(finding for check in CHECKS for finding in check(evidence)), *evidence.notes)
     if not any(finding.weight in REFUSING for finding in findings):
         return findings
     return tuple(
@@ -58,8 +52,3 @@ def findings_in(evidence: Evidence) -> tuple[Finding, ...]:
         or finding.weight is Weight.FACT
         or finding.code == "links-slower"
     )
-
-
-def _found_by(checks: Iterable[Check], evidence: Evidence) -> Iterator[Finding]:
-    for check in checks:
-        yield from check(evidence)

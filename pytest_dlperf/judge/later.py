@@ -11,7 +11,7 @@ from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.verdict import LaterSession, Prior, Remedy, Rule
-from pytest_dlperf.judge.compare import seen_by
+from pytest_dlperf.judge.compare import detectable_change
 from pytest_dlperf.judge.screen import Spending, spending
 from pytest_dlperf.judge.sides import session_value
 from pytest_dlperf.judge.stats import family, priors
@@ -89,7 +89,7 @@ def _detectable(
 ) -> float:
     share = median_cost(protocol.runs) / protocol.runs
     expected = expected_contrast(share, values, prior, further=more)
-    return seen_by(expected, family.throughput_rule(rule), spent)
+    return detectable_change(expected, family.throughput_rule(rule), spent)
 
 
 def _seen_in_pairs(case: Case, stored: Sequence[Session], rule: Rule, count: int) -> float:
@@ -112,7 +112,7 @@ def _seen_in_pairs(case: Case, stored: Sequence[Session], rule: Rule, count: int
     likely = PairedDifferences(shift=0.0, variance=likely_variance(believed, prior), count=count)
     protocol = case.protocol if case.protocol.adaptive else _fixed(case.protocol, count)
     spent = spending(protocol, count, in_pairs=True)
-    return seen_by(contrast_of(likely, prior), family.throughput_rule(rule), spent)
+    return detectable_change(contrast_of(likely, prior), family.throughput_rule(rule), spent)
 
 
 def _remedy(

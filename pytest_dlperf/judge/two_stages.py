@@ -19,7 +19,7 @@ from pytest_dlperf.core.finding import (
     FigureValue,
     Finding,
     Weight,
-    in_stage,
+    findings_in_stage,
     known_figures,
 )
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
@@ -194,7 +194,7 @@ def decided_by_packages(
     return _decided(_lead("packages-decided", figures), packages, stages)
 
 
-def with_same_code(stored: Judgement, *, against: str) -> Judgement:
+def same_code_judgement(stored: Judgement, *, against: str) -> Judgement:
     """Return the verdict on a case whose code and packages are those of the stored session.
 
     Nothing that could be slower was changed, so that it is never red.
@@ -209,7 +209,9 @@ def with_same_code(stored: Judgement, *, against: str) -> Judgement:
     return replace(decided, throughput=stored.throughput.as_refused(Verdict.PASSED), metrics={})
 
 
-def without_pairs(stored: Judgement, why: str, *, details: Sequence[str] = ()) -> Judgement:
+def judgement_without_pairs(
+    stored: Judgement, why: str, *, details: Sequence[str] = ()
+) -> Judgement:
     """Return the verdict by stored sessions alone, which says why no pair was possible.
 
     Of a good one that is a detail; ``details`` are those of an arm that failed.
@@ -230,7 +232,9 @@ def _decided(
 ) -> Judgement:
     """Return the judgement with what each stage found; ``deciding`` has the comparisons."""
     findings = [
-        finding for name, judgement in stages for finding in in_stage(findings_of(judgement), name)
+        finding
+        for name, judgement in stages
+        for finding in findings_in_stage(findings_of(judgement), name)
     ]
     decided = judgement_by(
         (lead, *findings), throughput=deciding.throughput, metrics=deciding.metrics

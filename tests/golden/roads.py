@@ -39,9 +39,9 @@ from pytest_dlperf.judge.stats.priors import LOGS, LOGS_AND_STORED, THROUGHPUT
 from pytest_dlperf.judge.two_stages import (
     decided_by_packages,
     decided_by_pairs,
+    judgement_without_pairs,
     other_sides,
-    with_same_code,
-    without_pairs,
+    same_code_judgement,
 )
 from pytest_dlperf.judge.verdict import (
     judge,
@@ -221,9 +221,9 @@ def _(given: PlainNumbers) -> Judgement:
 def _(given: TwoStages) -> Judgement:
     stored = judged(replace(given.stored, today=""))
     if given.how == "same code":
-        decision = with_same_code(stored, against=given.against)
+        decision = same_code_judgement(stored, against=given.against)
     elif given.how == "no pairs":
-        decision = without_pairs(stored, given.changed)
+        decision = judgement_without_pairs(stored, given.changed)
     elif given.how == "pairs":
         decision = decided_by_pairs(
             stored,

@@ -129,14 +129,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what is slower is not called so",
-        "    return found.shift + reach < -margin(rule.min_effect, sign)",
-        "    return found.shift - reach > margin(rule.min_effect, sign)",
+        "    return contrast.shift + reach < -margin(rule.min_effect, sign)",
+        "    return contrast.shift - reach > margin(rule.min_effect, sign)",
         "tests/unit/judge/test_judge_verdicts.py",
     ),
     Mutant(
         "passed is what was not refuted",
-        "    if found.certified(certify_alpha(rule, spent)) > -margin(tolerance, sign):",
-        "    if found.shift > -margin(tolerance, sign):",
+        "    if contrast.certified(certify_alpha(rule, spent)) > -margin(tolerance, sign):",
+        "    if contrast.shift > -margin(tolerance, sign):",
         "tests/unit/judge",
     ),
     Mutant(

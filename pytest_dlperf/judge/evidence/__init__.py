@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -39,6 +39,21 @@ class Loss:
     precision: str
     #: Whose falls ``before`` are, as ``the baseline's``.
     whose: str
+
+
+def loss_of(
+    case: Case, now: Measurement, before: Iterable[float | None], whose: str
+) -> Loss | None:
+    """Return the loss of now beside known falls of before; None where it need not fall."""
+    falls = tuple(fall for fall in before if fall is not None)
+    if case.loss != "falls" or now.conditions.data != "synthetic" or not falls:
+        return None
+    return Loss(
+        now=tuple(run.loss_fall for run in now.runs),
+        before=falls,
+        precision=case.precision,
+        whose=whose,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

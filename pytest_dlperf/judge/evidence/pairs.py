@@ -16,10 +16,9 @@ from pytest_dlperf.core.quantity import same_unit
 from pytest_dlperf.core.run import RunSummary, stored_scaling
 from pytest_dlperf.core.verdict import MEMORY_TOLERANCE, Comparison, Prior, Rule, Verdict
 from pytest_dlperf.judge.compare import comparison_of
-from pytest_dlperf.judge.drift import drifts, problem_text, without_drift_of_machine
-from pytest_dlperf.judge.evidence import Evidence, Kind, Loss
+from pytest_dlperf.judge.drift import drifts, faster_halves, without_drift_of_machine
+from pytest_dlperf.judge.evidence import Evidence, Kind, loss_of
 from pytest_dlperf.judge.gates import check_gates, figures
-from pytest_dlperf.judge.half_windows import faster_halves
 from pytest_dlperf.judge.metrics import CaseMetric, count_comparison, tolerance_of_gate
 from pytest_dlperf.judge.problem_codes import UNSTEADY
 from pytest_dlperf.judge.scaling import why
@@ -64,7 +63,7 @@ def evidence_of_pairs(
         case=case,
         now=now,
         before=before,
-        loss=_loss(case, now, before),
+        loss=loss_of(case, now, (run.loss_fall for run in before.runs), "the other arm's"),
         differences=differences,
         problems=(now.problems, before.problems),
         lacking=_lacking(case, now, before),
@@ -107,18 +106,6 @@ def _differences(
     return now.conditions.differences(replace(before.conditions, **kept))
 
 
-def _loss(case: Case, now: Measurement, before: Measurement) -> Loss | None:
-    falls = tuple(run.loss_fall for run in before.runs if run.loss_fall is not None)
-    if case.loss != "falls" or now.conditions.data != "synthetic" or not falls:
-        return None
-    return Loss(
-        now=tuple(run.loss_fall for run in now.runs),
-        before=falls,
-        precision=case.precision,
-        whose="the other arm's",
-    )
-
-
 def _lacking(case: Case, now: Measurement, before: Measurement) -> Mapping[str, str]:
     return {
         gate.name: "before" if figures(gate, now) else "now"
@@ -153,7 +140,7 @@ class _Pairs:
         every_case = self._every_case()
         window = every_case.get("whole_window")
         rate = replace(rate, runs_needed=_needed(rate, window))
-        unsteady = any(problem_text(side, UNSTEADY) for side in (now, before))
+        unsteady = bool(self._evidence.problem_text(UNSTEADY))
         return replace(
             self._evidence,
             comparisons={"throughput": rate, **every_case, **self._gated()},

@@ -15,7 +15,7 @@ from pytest_dlperf.core.quantity import same_unit
 from pytest_dlperf.core.verdict import Comparison, Rule
 from pytest_dlperf.judge import creep
 from pytest_dlperf.judge.compare import compare
-from pytest_dlperf.judge.evidence import Evidence, Kind, Loss
+from pytest_dlperf.judge.evidence import Evidence, Kind, loss_of
 from pytest_dlperf.judge.gates import check_gates
 from pytest_dlperf.judge.metrics import (
     THROUGHPUT,
@@ -89,7 +89,12 @@ class _Sessions:
             now=measurement,
             stored=self._stored,
             has_level=bool(self._stored),
-            loss=self._loss(),
+            loss=loss_of(
+                self._case,
+                measurement,
+                (session.loss_fall for session in self._stored),
+                "the baseline's",
+            ),
             problems=(measurement.problems,),
             lacking=self._lacking(),
         )
@@ -112,19 +117,6 @@ class _Sessions:
         if not same_unit(measurement.unit, baseline.unit):
             return evidence
         return self._compared(evidence, baseline)
-
-    def _loss(self) -> Loss | None:
-        case, measurement = self._case, self._measurement
-        falls = tuple(one.loss_fall for one in self._stored if one.loss_fall is not None)
-        is_checked = case.loss == "falls" and measurement.conditions.data == "synthetic"
-        if not is_checked or not falls:
-            return None
-        return Loss(
-            now=tuple(run.loss_fall for run in measurement.runs),
-            before=falls,
-            precision=case.precision,
-            whose="the baseline's",
-        )
 
     def _lacking(self) -> Mapping[str, str]:
         lacking = {}
@@ -201,7 +193,7 @@ def _differences(measurement: Measurement, baseline: Baseline) -> tuple[str, ...
 
 def _parent_change(now: Session, stored: Sequence[Session], rate: Sides) -> float | None:
     """Return by which share the parent became faster: it may explain a lower speedup."""
-    before = tuple(session_value(one.parent_runs) for one in stored if one.parent_runs)
+    before = tuple(session_value(session.parent_runs) for session in stored if session.parent_runs)
     if not now.parent_runs or not before:
         return None
     parent = Sides(now=session_value(now.parent_runs), stored=before, prior=rate.prior)

@@ -168,11 +168,11 @@ def _parts(profile: Profile, rank: int) -> dict[str, float]:
     """Return the milliseconds of each part in one step of ``rank``."""
     windows = profile[rank]["windows"]
     steps = sum(window["steps"] for window in windows)
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     for window in windows:
         for name, seconds in window["parts"].items():
-            found[name] = found.get(name, 0.0) + seconds * 1000 / steps
-    return found
+            times[name] = times.get(name, 0.0) + seconds * 1000 / steps
+    return times
 
 
 def _mean_of(

@@ -34,8 +34,8 @@ def contrast(
     """Compare sessions, mostly one, with stored ones, by the spread of the values of sessions."""
     shift = _mean_value(now) - _mean_value(stored)
     runs, _ = run_variance(stored, prior, growing=now)
-    found = _contrast(shift, now, stored, prior, _mean_share(now) * runs)
-    return replace(found, far=far_of(len(stored), prior))
+    by_spread = _contrast(shift, now, stored, prior, _mean_share(now) * runs)
+    return replace(by_spread, far=far_of(len(stored), prior))
 
 
 def far_of(count: int, prior: Prior) -> float:
@@ -47,9 +47,9 @@ def expected_alarm(
     share_now: float, stored: Sequence[SessionValue], prior: Prior
 ) -> tuple[Spread, ...]:
     """Return the spreads that a slowdown of such a session must exceed to be an alarm."""
-    found = _expected(share_now, stored, prior)
-    believed = Spread(se=found.se, df=found.df)
-    return (believed,) if found.own_alarm is None else (believed, found.own_alarm)
+    expected = _expected(share_now, stored, prior)
+    believed = Spread(se=expected.se, df=expected.df)
+    return (believed,) if expected.own_alarm is None else (believed, expected.own_alarm)
 
 
 def expected_contrast(

@@ -29,8 +29,12 @@ class Line(NamedTuple):
     text: str
 
 
-def _text(finding: Finding, options: Options) -> str:
-    return finding.text("text")
+def _text_after(words: str = "") -> Callable[[Finding, Options], str]:
+    """Return what shows the text of a finding after some words."""
+    return lambda finding, options: f"{words}{finding.text('text')}"
+
+
+_text: Final = _text_after()
 
 
 def _budget(finding: Finding, options: Options) -> str:
@@ -61,22 +65,6 @@ def _known_slowdown(finding: Finding, options: Options) -> str:
     return f"{slowdown} is known of the throughput, which is not what regressed"
 
 
-def _not_stored(finding: Finding, options: Options) -> str:
-    return f"the baseline was not written: {finding.text('text')}"
-
-
-def _no_pairs(finding: Finding, options: Options) -> str:
-    return f"no pairs: {finding.text('text')}"
-
-
-def _no_pairs_with_anchor(finding: Finding, options: Options) -> str:
-    return f"no pairs with the anchor: {finding.text('text')}"
-
-
-def _no_pairs_with_packages(finding: Finding, options: Options) -> str:
-    return f"no pairs with the packages of the stored session: {finding.text('text')}"
-
-
 def _below_anchor(finding: Finding, options: Options) -> str:
     return (
         "its last levels are below the anchor; where that is right, dlperf baselines accept "
@@ -94,10 +82,13 @@ _LINES: Final[Mapping[str, tuple[Place, Callable[[Finding, Options], str]]]] = {
     "equal-arms": (Place.END, _text),
     "measured-again": (Place.END, _text),
     "stored": (Place.END, _text),
-    "not-stored": (Place.END, _not_stored),
-    "no-pairs": (Place.END, _no_pairs),
-    "no-pairs-with-anchor": (Place.END, _no_pairs_with_anchor),
-    "no-pairs-with-packages": (Place.END, _no_pairs_with_packages),
+    "not-stored": (Place.END, _text_after("the baseline was not written: ")),
+    "no-pairs": (Place.END, _text_after("no pairs: ")),
+    "no-pairs-with-anchor": (Place.END, _text_after("no pairs with the anchor: ")),
+    "no-pairs-with-packages": (
+        Place.END,
+        _text_after("no pairs with the packages of the stored session: "),
+    ),
     "below-anchor": (Place.END, _below_anchor),
     "packages-undecided": (Place.END, _text),
     "equal-code": (Place.FIRST_DETAIL, _text),

@@ -51,7 +51,7 @@ def _worse(finding: Finding) -> str:
         fall = f"speedup fell by {percent(-value)} ({both_sides(finding)}; {interval(finding)})"
         return joined(fall, finding.text("why"), by=": ")
     if finding.figures.get("is_count"):
-        return f"{_name_and_sides(finding)}, and any change for the worse fails"
+        return f"{words_of(finding.metric)}: {_sides(finding)}, and any change for the worse fails"
     return f"{_changed(finding)}, certainly for the worse"
 
 
@@ -63,18 +63,15 @@ def window_words(finding: Finding) -> str:
     )
 
 
-def _name_and_sides(finding: Finding) -> str:
+def _sides(finding: Finding) -> str:
     unit = finding.text("unit")
-    sides = [figure(finding.number(side), unit) for side in ("before", "now")]
-    return f"{words_of(finding.metric)}: {' to '.join(sides)}"
+    return " to ".join(figure(finding.number(side), unit) for side in ("before", "now"))
 
 
 def _changed(finding: Finding) -> str:
-    unit = finding.text("unit")
-    sides = [figure(finding.number(side), unit) for side in ("before", "now")]
     return (
         f"{words_of(finding.metric)} changed by {signed(finding.number('change'))} "
-        f"({' to '.join(sides)}; {interval(finding)})"
+        f"({_sides(finding)}; {interval(finding)})"
     )
 
 

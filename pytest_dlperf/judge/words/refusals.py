@@ -122,8 +122,3 @@ def nothing_stored(finding: Finding, options: Options) -> Refusal:
         return Refusal("no baseline to judge these logs against; a measured session stores one")
     store = f"store this measurement with {options.update}" if options.update else ""
     return Refusal(joined("no baseline to judge against", store))
-
-
-def as_said(finding: Finding, options: Options) -> Refusal:
-    """Return the words of an error, or of what cannot run here: a first line, and the rest."""
-    return Refusal(finding.text("text"), finding.text("detail"))

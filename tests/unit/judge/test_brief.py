@@ -14,8 +14,8 @@ from pytest_dlperf.judge.evidence import Kind
 from pytest_dlperf.judge.two_stages import (
     decided_by_packages,
     decided_by_pairs,
-    with_same_code,
-    without_pairs,
+    judgement_without_pairs,
+    same_code_judgement,
 )
 from pytest_dlperf.judge.verdict import judge_pairs
 from pytest_dlperf.judge.words.first_line import RED, WORDS, metric_in_brief
@@ -131,8 +131,8 @@ def test_the_first_line_of_what_is_not_judged():
 def test_the_first_line_of_both_stages_keeps_apart_what_each_saw():
     pairs = list(judgements(Kind.PAIRS))
     for stored in list(judgements(Kind.SESSIONS))[::3]:
-        short(with_same_code(stored, against=ARM))
-        short(without_pairs(stored, "why"))
+        short(same_code_judgement(stored, against=ARM))
+        short(judgement_without_pairs(stored, "why"))
         for one in pairs:
             for environment in ((), ENVIRONMENT):
                 both = decided_by_pairs(
@@ -192,11 +192,11 @@ def test_sessions_and_pairs_are_told_apart(stored: Comparison, pairs: Comparison
 
 def test_what_the_machine_did_is_no_slowdown_of_the_code():
     stored = judged_by(rate(Verdict.REGRESSED, -0.5))
-    assert with_same_code(stored, against=ARM).reason == (
+    assert same_code_judgement(stored, against=ARM).reason == (
         "50.0 % slower than stored with the code and packages of 1a2b3c4: the machine or its "
         "settings did it; accept it: --update-baselines --dlperf-reason=TEXT"
     )
     fine = judged_by(rate(Verdict.PASSED, 0.0))
-    assert with_same_code(fine, against=ARM).reason == (
+    assert same_code_judgement(fine, against=ARM).reason == (
         "as fast as stored with the code and packages of 1a2b3c4"
     )

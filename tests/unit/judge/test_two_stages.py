@@ -15,7 +15,7 @@ from pytest_dlperf.judge.two_stages import (
     decided_by_pairs,
     other_sides,
     rule_of_a_stage,
-    with_same_code,
+    same_code_judgement,
 )
 from pytest_dlperf.judge.verdict import judge_pairs, plain_judgement
 from tests.helpers.judge_builders import (
@@ -184,7 +184,7 @@ def test_what_is_worse_beside_the_rate_is_in_the_first_line() -> None:
     assert decided_by_pairs(stored, SAME, against="1a", environment=(TORCH,)).reason.startswith(
         f"{words}; the code is the same"
     )
-    assert with_same_code(stored, against="1a").reason.startswith(f"{words} with the code")
+    assert same_code_judgement(stored, against="1a").reason.startswith(f"{words} with the code")
     packages = judged_by(unchanged, kind=Kind.PAIRS, than="1a2b3c4", peak_memory=grown)
     both = decided_by_packages(
         STORED, SAME, packages, changed=TORCH, environment=(), undo="pip install torch==2.12.1"

@@ -31,8 +31,8 @@ from pytest_dlperf.judge.expected import with_known
 from pytest_dlperf.judge.two_stages import (
     decided_by_packages,
     decided_by_pairs,
-    with_same_code,
-    without_pairs,
+    judgement_without_pairs,
+    same_code_judgement,
 )
 from pytest_dlperf.judge.verdict import (
     judge_logs,
@@ -169,8 +169,10 @@ def by_stages() -> Iterator[Judgement]:
             judged_by(compared(verdict, -0.1), **grown),
             judged_by(compared(verdict, -0.1), problem="disturbed"),
         ):
-            yield with_same_code(stored, against=ARM)
-            yield without_pairs(stored, "no commit is known", details=["it failed", "so"])
+            yield same_code_judgement(stored, against=ARM)
+            yield judgement_without_pairs(
+                stored, "no commit is known", details=["it failed", "so"]
+            )
             for pairs in (*(judged_by(compared(v, -0.03), kind=Kind.PAIRS) for v in RATES), same):
                 for environment, unknown in (((), ""), ((torch,), ""), ((), "packages unknown")):
                     yield decided_by_pairs(
