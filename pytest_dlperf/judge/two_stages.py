@@ -132,11 +132,11 @@ def decided_by_pairs(
         return with_finding(stored, "equal-code", text=pairs.reason)
     if pairs.verdict in GOOD and stored.verdict not in GOOD:
         is_red = stored.verdict is Verdict.REGRESSED
-        change_words = _seen_by_both(stored, pairs)
+        change_words = _change_beside_code(stored, pairs)
         if environment:
             changed = {
                 "seen": change_words,
-                "environment": _some(environment),
+                "environment": _first_change(environment),
                 "measured_by": measured_by,
                 DECIDED_BY: "stored",
             }
@@ -178,12 +178,12 @@ def decided_by_packages(
     """
     stages = (("packages", packages), ("pairs", code), ("stored", stored))
     figures: dict[str, FigureValue | None] = {
-        "seen": _seen_by_both(stored, code),
+        "seen": _change_beside_code(stored, code),
         "packages": changed,
         "beside": _change_by_packages(packages),
     }
     if packages.verdict in GOOD and environment:
-        figures |= {"environment": _some(environment), DECIDED_BY: "stored"}
+        figures |= {"environment": _first_change(environment), DECIDED_BY: "stored"}
         return _decided(_lead("environment-changed", figures), stored, stages)
     figures |= {
         "seen_by_stored": _worst(stored),
@@ -251,12 +251,9 @@ def _is_adaptive(pairs: Judgement) -> bool:
 
 def _worst(stored: Judgement) -> str:
     """Return what stored sessions saw: the rate, or what else is red."""
-    rate = stored.throughput
-    if stored.verdict is Verdict.REGRESSED and (
-        rate.verdict is not Verdict.REGRESSED or rate.refused
-    ):
-        return metric_in_brief(stored.findings, RED) or _change_seen(stored)
-    return _change_seen(stored)
+    is_refused = stored.verdict is Verdict.REGRESSED and stored.throughput.refused
+    is_beside = _is_red_beside_rate(stored) or is_refused
+    return (metric_in_brief(stored.findings, RED) if is_beside else "") or _change_seen(stored)
 
 
 def _change_seen(stored: Judgement) -> str:
@@ -269,7 +266,7 @@ def _change_seen(stored: Judgement) -> str:
 def _beside(stored: Judgement, pairs: Judgement) -> str:
     """Return what pairs saw: of what got worse in the same way as it was seen, no more words."""
     rate = pairs.throughput
-    if pairs.verdict is Verdict.REGRESSED and rate.verdict is not Verdict.REGRESSED:
+    if _is_red_beside_rate(pairs):
         return metric_in_brief(pairs.findings, RED) or "worse"
     if rate.change is None:
         return "not compared"
@@ -280,7 +277,7 @@ def _beside(stored: Judgement, pairs: Judgement) -> str:
     return words if rate.interval is None else f"{words} {ends(*rate.interval)}"
 
 
-def _seen_by_both(stored: Judgement, code: Judgement) -> str:
+def _change_beside_code(stored: Judgement, code: Judgement) -> str:
     """Return that the code is not the cause of a slowdown, with what pairs of it showed."""
     beside = code.throughput.change
     if beside is None:
@@ -289,15 +286,17 @@ def _seen_by_both(stored: Judgement, code: Judgement) -> str:
 
 
 def _change_by_packages(pairs: Judgement) -> str:
-    rate = pairs.throughput
-    if pairs.verdict is Verdict.REGRESSED and rate.verdict is not Verdict.REGRESSED:
-        worse = metric_in_brief(pairs.findings, RED)
-        if worse:
-            return worse
-    return "not compared" if rate.change is None else change(rate.change)
+    worse = metric_in_brief(pairs.findings, RED) if _is_red_beside_rate(pairs) else ""
+    value = pairs.throughput.change
+    return worse or ("not compared" if value is None else change(value))
 
 
-def _some(environment: Sequence[str]) -> str:
+def _is_red_beside_rate(judgement: Judgement) -> bool:
+    is_red = judgement.verdict is Verdict.REGRESSED
+    return is_red and judgement.throughput.verdict is not Verdict.REGRESSED
+
+
+def _first_change(environment: Sequence[str]) -> str:
     """Return the first of what changed; the results have all."""
     more = f" and {len(environment) - 1} more" if len(environment) > 1 else ""
     return environment[0] + more

@@ -120,11 +120,6 @@ class Evidence:
     notes: tuple[Finding, ...] = ()
 
     @property
-    def device(self) -> str:
-        """The kind of device; empty where there is no case."""
-        return "" if self.case is None else self.case.layout.device
-
-    @property
     def rate(self) -> Comparison | None:
         """The comparison of the throughput."""
         return self.comparisons.get("throughput")

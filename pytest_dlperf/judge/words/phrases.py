@@ -41,10 +41,8 @@ def both_sides(finding: Finding, unit: str = "") -> str:
     return f"{sides} {unit}".rstrip()
 
 
-def figure(value: float | None, unit: str) -> str:
+def figure(value: float, unit: str) -> str:
     """Return a figure with its unit; bytes as MiB."""
-    if value is None:
-        return "--"
     if unit == "bytes":
         return f"{amount(value / 2**20)} MiB"
     return f"{amount(value)} {unit}".rstrip()
