@@ -120,11 +120,13 @@ def _all_lines(stage: _Stage) -> list[str]:
 def _stage(findings: Sequence[Finding], options: Options) -> _Stage:
     verdict = decide(findings)
     weighed = counting(findings)
-    checked = [finding for finding in weighed if not later.is_line(finding)]
+    # One that says the whole judgement is its first line, whatever its code
+    beside = [f for f in weighed if later.is_line(f) and SAYS not in f.figures]
+    checked = [finding for finding in weighed if finding not in beside]
     first, details = _first_and_details(checked, verdict, options)
     if any(finding.weight is Weight.STORED for finding in weighed):
         first, details = "", []  # what the update did is all that there is to say
-    lines = tuple(later.line(finding, options) for finding in weighed if later.is_line(finding))
+    lines = tuple(later.line(finding, options) for finding in beside)
     return _Stage(first, tuple(detail for detail in details if detail), lines)
 
 
