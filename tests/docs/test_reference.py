@@ -12,9 +12,10 @@ import pytest_dlperf
 from pytest_dlperf.cases.marker import expand
 from pytest_dlperf.cli.main import main
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.finding import REFUSING
 from pytest_dlperf.core.finding_codes import CODES
 from pytest_dlperf.core.verdict import KnownState, Verdict
-from pytest_dlperf.judge.words import later, sentence, stages
+from pytest_dlperf.judge.words import later, rate, sentence, stages
 from pytest_dlperf.session import options
 from pytest_dlperf.session.options import OPTIONS
 
@@ -115,6 +116,18 @@ def test_finding_codes() -> None:
     worded = {*sentence._REFUSALS, *stages.FIRST_LINES, *later._LINES, *later._CLAUSES}
     assert worded <= given
     assert set(FIRST_CELL.findall(TABLES["findings"]())) == given
+
+
+def test_every_code_has_words() -> None:
+    worded = {
+        *stages.FIRST_LINES, *later._LINES, *later._CLAUSES, *rate.RATE_CODES,
+        "machine-explains-nothing",
+    }  # fmt: skip
+    for name, meaning in CODES.items():
+        if meaning.has_metric or sentence.SAYS in meaning.figures:
+            continue  # words of any metric, and its own
+        is_refusing = not set(meaning.weights).isdisjoint(REFUSING)
+        assert name in ({*sentence._REFUSALS, *stages.FIRST_LINES} if is_refusing else worded)
 
 
 def test_variables() -> None:
