@@ -396,6 +396,10 @@ def as_written(outcome: Outcome, secrets: Sequence[str]) -> Outcome:
     values = writable_values(outcome_to_json(outcome))
     values = masked_values(values, secrets, but=_NAMES)
     values["case"] |= case_as_written(outcome.case, secrets)
+    for holder, name in _judgements(values):
+        for finding in holder[name]["findings"]:
+            # Among figures no name is that of a file or a case
+            finding["figures"] = masked_values(finding["figures"], secrets)
     return outcome_from_json(json.loads(json.dumps(values, allow_nan=False)))
 
 

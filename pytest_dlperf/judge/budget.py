@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_dlperf.core.finding import BUDGET_SPENT, Weight
+from pytest_dlperf.core.finding import BUDGET_SPENT, Weight, counting
 from pytest_dlperf.core.measurement import CUT_SHORT, Measurement
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
@@ -34,7 +34,7 @@ def cut_short(judgement: Judgement, budget: str, *, looked: bool) -> Judgement:
         return with_finding(judgement, BUDGET_SPENT, budget=budget, before_confirmed=True)
     if any(
         finding.figures.get("is_count") and finding.weight is Weight.FACT
-        for finding in judgement.findings
+        for finding in counting(judgement.findings)
     ):
         return with_finding(judgement, BUDGET_SPENT, budget=budget)
     unconfirmed = replace(

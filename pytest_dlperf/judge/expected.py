@@ -31,7 +31,7 @@ def with_known(
     ``known`` until its date, unless it is certainly worse, or another metric regressed by more
     than it explains. A good throughput fails as ``gone`` once its interval excludes the slowdown.
     """
-    judgement = without_findings(judgement, {KNOWN_SLOWDOWN})
+    judgement = replace(without_findings(judgement, {KNOWN_SLOWDOWN}), known=None)
     finding = None if slowdown is None else _finding(judgement, slowdown, today, fixed)
     if finding is None:
         return judgement

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
@@ -14,12 +15,17 @@ from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, Judgement, KnownSt
 
 #: How alike two words are of which one was meant, by ``difflib``: one letter in five differs.
 _CLOSE: Final = 0.8
+#: The metric behind a code.
+_METRIC: Final = re.compile(r":[a-z][a-z0-9_]*$", re.ASCII)
 _VERDICTS: Final = {verdict.value: verdict for verdict in Verdict if verdict not in GOOD}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailOn:
-    """The verdicts that fail a test, and the codes that do so with any verdict."""
+    """The verdicts that fail a test, and the codes that do so with any verdict.
+
+    A code may have a metric, as ``worse:peak_memory``: then only of that one.
+    """
 
     verdicts: frozenset[Verdict] = BAD
     codes: frozenset[str] = frozenset()
@@ -31,13 +37,13 @@ class FailOn:
         Raises ``UsageError`` for a name that is neither a verdict nor a code that can fail.
         """
         for name in names:
-            if name not in _VERDICTS and name not in MAY_FAIL:
+            if name not in _VERDICTS and _METRIC.sub("", name) not in MAY_FAIL:
                 raise UsageError(f"ini dlperf_fail_on: {name!r} {_why_not(name)}")
         verdicts = BAD | {_VERDICTS[name] for name in names if name in _VERDICTS}
         return cls(
             verdicts=verdicts | NOT_JUDGED if strict else verdicts,
             # A verdict's own name is the verdict
-            codes=MAY_FAIL.intersection(names) - _VERDICTS.keys(),
+            codes=frozenset(names) - _VERDICTS.keys(),
         )
 
     def fails(self, judgement: Judgement) -> bool:
@@ -49,10 +55,9 @@ class FailOn:
             return False
         if judgement.known is KnownState.GONE or judgement.verdict in self.verdicts:
             return True
-        return any(
-            finding.code in self.codes and finding.weight is not Weight.NOTE
-            for finding in counting(judgement.findings)
-        )
+        failing = [f for f in counting(judgement.findings) if f.weight is not Weight.NOTE]
+        names = {name for finding in failing for name in (finding.code, finding.name)}
+        return not self.codes.isdisjoint(names)
 
 
 def _why_not(name: str) -> str:

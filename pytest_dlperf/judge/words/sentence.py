@@ -141,7 +141,7 @@ def _first_and_details(
         return joined(stated.text(SAYS), *clauses), stated.text("detail").split("\n")
     refusing = refusal(findings)
     if refusing is not None and verdict not in JUDGED:
-        words = _REFUSALS[refusing.code](refusing, options)
+        words = _refused(refusing, options)
         beside = [finding for finding in findings if finding.code != "links-slower"]
         clauses = [
             later.clause(finding, options) for finding in beside if later.is_clause(finding)
@@ -154,6 +154,13 @@ def _first_and_details(
     if not any(finding.metric for finding in findings) or (rate and rate.text("kind") in _FINAL):
         return long, [detail]
     return first_line(findings, verdict, options), [long, detail]
+
+
+def _refused(finding: Finding, options: Options) -> Refusal:
+    """Return why nothing is judged; of a code that another version wrote, the code."""
+    if finding.code not in _REFUSALS:
+        return Refusal(f"{finding.name}: this version has no words for it")
+    return _REFUSALS[finding.code](finding, options)
 
 
 def _long(
@@ -178,9 +185,7 @@ def _long(
             for finding in remaining
             if finding.code == "links-slower"
         ]
-        words = (
-            _REFUSALS[refusing.code](refusing, options) if refusing and not links else Refusal("")
-        )
+        words = _refused(refusing, options) if refusing and not links else Refusal("")
         last = f"throughput: {words.line}" if words.line else ""
         return joined(*leads, *links, last), words.detail
     words_of_rate = rate_clause(rate, options)

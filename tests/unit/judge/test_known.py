@@ -113,7 +113,7 @@ def test_what_another_metric_did_is_not_known(
 
 def test_a_case_without_one_is_left_alone() -> None:
     judged = judgement(Verdict.REGRESSED, -0.05, -0.03)
-    assert with_known(judged, None, BEFORE) is judged
+    assert with_known(judged, None, BEFORE) == judged
 
 
 @pytest.mark.parametrize(
@@ -132,3 +132,11 @@ def test_what_cannot_be_meant(value: Any, words: str) -> None:
     with pytest.raises(UsageError) as caught:
         Known.parse(value)
     assert words in str(caught.value)
+
+
+def test_a_slowdown_that_is_no_longer_declared_is_not_known() -> None:
+    known = with_known(judgement(Verdict.REGRESSED, -0.06, -0.03), KNOWN, BEFORE)
+    assert known.known is KnownState.KNOWN
+    undeclared = with_known(known, None, BEFORE)
+    assert undeclared.known is None
+    assert "known" not in undeclared.reason

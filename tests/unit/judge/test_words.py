@@ -39,6 +39,7 @@ from pytest_dlperf.judge.verdict import (
     judge_number_pairs,
     judge_numbers,
     judge_pairs,
+    judgement_by,
     plain_judgement,
     reworded,
     with_finding,
@@ -369,3 +370,10 @@ def test_a_rate_that_is_no_number_is_in_no_figure() -> None:
     for finding in (finding for judgement in found for finding in judgement.findings):
         numbers = [value for value in finding.figures.values() if isinstance(value, float)]
         assert all(map(math.isfinite, numbers)), finding
+
+
+def test_a_code_of_another_version_is_said_as_it_is() -> None:
+    for weight in (Weight.DOUBT, Weight.DIFFERENT):
+        strange = Finding(code="moon-phase", weight=weight)
+        said = with_finding(judgement_by((strange,)), "stored", text="stored")
+        assert said.reason == "moon-phase: this version has no words for it\nstored"

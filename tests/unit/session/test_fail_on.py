@@ -41,6 +41,15 @@ def test_a_code_that_counts_fails_though_another_decided() -> None:
     assert fails(both, "estimators-disagree")
 
 
+def test_a_code_with_a_metric_fails_for_that_one_alone() -> None:
+    grown = Finding(code="worse", weight=Weight.FACT, metric="peak_memory")
+    assert judged(grown).code == "worse:peak_memory"
+    verdict = judged(MOVED, Finding(code="open", weight=Weight.OPEN, metric="step_p95"))
+    assert fails(verdict, "open:step_p95")
+    assert fails(verdict, "open")
+    assert not fails(verdict, "open:other")
+
+
 def test_a_code_that_does_not_count_fails_nothing() -> None:
     lead = Finding(code="pairs-decided", weight=Weight.NOTE, figures={DECIDED_BY: "pairs"})
     passed = Finding(code="within-tolerance", weight=Weight.GREEN, stage="pairs")
@@ -81,7 +90,8 @@ def test_names_add_to_what_fails() -> None:
         ("passed", "fails nothing: it is good"),
         ("faster", "fails nothing: it is good"),
         ("explained", "or a note that counts for nothing"),
-        ("worse:peak_memory", "is neither a verdict"),
+        ("worse:", "is neither a verdict"),
+        ("wrong:peak_memory", "is neither a verdict"),
     ],
 )
 def test_another_word_is_wrong_usage_and_close_ones_are_named(name: str, words: str) -> None:
