@@ -205,17 +205,15 @@ def test_what_cannot_be_judged_has_its_own_category_and_fails_when_strict(suite:
     assert " passed" not in result.stdout.lines[-1]
     skipped = {name: case.find("skipped") for name, case in junit(suite).items()}
     sentences = [
-        ("new", "no-baseline", f"looked in {suite.path / 'baselines'}"),
-        ("noisy", "inconclusive", "no alarm yet"),
+        ("new", "no-baseline (nothing-stored)", f"looked in {suite.path / 'baselines'}"),
+        ("noisy", "inconclusive (undecided)", "no alarm yet"),
         ("absent", "not-run", "paddle is not installed"),
         ("kernel", "not-run", "precision amp has no CPU kernels"),
     ]
-    for (name, verdict, sentence), (found, element) in zip(
-        sentences, skipped.items(), strict=True
-    ):
+    for (name, title, sentence), (found, element) in zip(sentences, skipped.items(), strict=True):
         assert found.startswith(f"test_{name}[")
         assert element is not None
-        assert f"{verdict}: " in element.get("message", "")
+        assert f"{title}: " in element.get("message", "")
         assert sentence in element.get("message", "")
     strict = suite.run("--dlperf-strict", "--junitxml=junit.xml", careful)
     assert strict.ret == 1
