@@ -13,8 +13,15 @@ from pytest_dlperf.cli.false_alarm_rate import check_baselines
 from pytest_dlperf.cli.parser import add_shares
 from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.codec import encode
+from pytest_dlperf.core.command_results import (
+    Alarm,
+    Caseless,
+    Checked,
+    CheckedCase,
+    CheckedMetric,
+    Rate,
+)
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.findings import Alarm, Caseless, Checked, CheckedCase, CheckedMetric, Rate
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.quantity import parse_share
 from pytest_dlperf.core.verdict import Rule

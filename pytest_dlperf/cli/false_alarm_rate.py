@@ -15,7 +15,7 @@ from pytest_dlperf.core.baseline import (
     Session,
     level_of,
 )
-from pytest_dlperf.core.findings import Alarm, Caseless, Checked, CheckedCase, CheckedMetric
+from pytest_dlperf.core.command_results import Alarm, Caseless, Checked, CheckedCase, CheckedMetric
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.metric import Gate
 from pytest_dlperf.core.metrics import METRICS

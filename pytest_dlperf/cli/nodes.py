@@ -15,8 +15,8 @@ from pytest_dlperf.cli.parser import add_json, add_results
 from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.baseline import Baseline, Session
 from pytest_dlperf.core.codec import encode
+from pytest_dlperf.core.command_results import NodeEffect, NodeEffects
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.findings import NodeEffect, NodeEffects
 from pytest_dlperf.core.measurement import Conditions
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from pytest_dlperf.core.baseline import Session, instant
-from pytest_dlperf.core.findings import Rate
+from pytest_dlperf.core.command_results import Rate
 from pytest_dlperf.core.verdict import Comparison, Rule, Verdict
 from pytest_dlperf.judge.compare import comparison_of
 from pytest_dlperf.judge.evidence import Evidence, Kind

@@ -103,10 +103,9 @@ def judgement_by(
     *,
     throughput: Comparison | None = None,
     metrics: Mapping[str, Comparison] | None = None,
-    options: Options = PYTEST,
 ) -> Judgement:
     """Return the judgement that findings make."""
-    words = words_of(findings, options)
+    words = words_of(findings, PYTEST)
     return Judgement(
         verdict=decide(findings),
         reason=words.reason,

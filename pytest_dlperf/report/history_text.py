@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from pytest_dlperf.core.findings import (
+from pytest_dlperf.core.command_results import (
     Change,
     Explained,
     HistoryFound,

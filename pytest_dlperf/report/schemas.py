@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_dlperf.core.findings import Checked, HistoryFound, NodeEffects
+from pytest_dlperf.core.command_results import Checked, HistoryFound, NodeEffects
 from pytest_dlperf.core.layout import Layout
 from pytest_dlperf.core.outcome import DERIVED, RESULTS_FORMAT, Outcome
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pytest_dlperf import cli
-from pytest_dlperf.core.findings import Point, Series
+from pytest_dlperf.core.command_results import Point, Series
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report.page import history_page
 from pytest_dlperf.report.page.series_chart import series_chart

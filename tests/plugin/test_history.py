@@ -16,7 +16,7 @@ from tests.helpers.fake_suite import Suite
 
 pytest.importorskip("sqlalchemy", reason="the extra history is not installed (tox env outputs)")
 
-from pytest_dlperf.core.findings import Point
+from pytest_dlperf.core.command_results import Point
 from pytest_dlperf.store.history.address import parse_address
 from pytest_dlperf.store.history.database import reading
 from pytest_dlperf.store.history.query import series_of

@@ -17,8 +17,8 @@ from pytest_dlperf.cli.history.pytest_root import address_in
 from pytest_dlperf.cli.parser import add_json
 from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.codec import encode
+from pytest_dlperf.core.command_results import Bisection, Change, Explained, HistoryFound, Series
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.findings import Bisection, Change, Explained, HistoryFound, Series
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import parse_share, parse_time, whole_number

@@ -17,8 +17,8 @@ from pytest_dlperf.cli.history.show import (
     found_in,
 )
 from pytest_dlperf.cli.stdout import say
+from pytest_dlperf.core.command_results import Acknowledged, HistoryFound, LastWord, Series, Site
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.findings import Acknowledged, HistoryFound, LastWord, Series, Site
 from pytest_dlperf.report.figures import counted, percent
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     """Yield what got worse, and the whole window where it is open while the median is not.
 
     Iterations that stall do not move the median one. More CPU seconds for a faster training are a
-    trade-off. The anchor shows slowdowns too small for any one session; a faster case has left it
-    to the better. No machine, and no drifting step, makes the peak memory larger.
+    trade-off. The anchor shows slowdowns too small for any one session, and a faster case has
+    none. No machine, and no drifting step, makes the peak memory larger.
     """
     is_faster = rate_is(evidence, Verdict.IMPROVED)
     if is_worse(evidence, "whole_window"):

@@ -83,8 +83,6 @@ class Evidence:
     #: None for logs and plain numbers.
     case: Case | None = None
     now: Measurement | None = None
-    #: The other arm of pairs.
-    before: Measurement | None = None
     #: Stored sessions of the level.
     stored: tuple[Session, ...] = ()
     #: Whether there is something to compare with.

@@ -62,7 +62,6 @@ def evidence_of_pairs(
         spent=spending(case.protocol, len(now.runs), in_pairs=True),
         case=case,
         now=now,
-        before=before,
         loss=loss_of(case, now, (run.loss_fall for run in before.runs), "the other arm's"),
         differences=differences,
         problems=(now.problems, before.problems),

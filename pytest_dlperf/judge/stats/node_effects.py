@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pytest_dlperf.core.findings import NodeEffect, NodeEffects
+from pytest_dlperf.core.command_results import NodeEffect, NodeEffects
 from pytest_dlperf.judge.leave_one_out import Stamp, suite_sessions
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from pytest_dlperf.core.finding import Finding, Weight
@@ -77,7 +77,7 @@ def _than_before(rate: Finding | None) -> str:
     return change_than(rate.number("change"), rate.text("than"))
 
 
-def metric_in_brief(findings: Sequence[Finding], weights: frozenset[Weight] | set[Weight]) -> str:
+def metric_in_brief(findings: Sequence[Finding], weights: Collection[Weight]) -> str:
     """Return the first metric beside the rate with a finding of such a weight, and its change.
 
     Empty if there is none.

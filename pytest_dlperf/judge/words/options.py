@@ -49,12 +49,12 @@ class Options:
 PYTEST: Final = Options()
 
 
-def either(*advice: str, last: str = ", or ") -> str:
+def either(*advice: str) -> str:
     """Return pieces of advice as alternatives, without the empty ones."""
     known = [text for text in advice if text]
     if len(known) < 2:
         return "".join(known)
-    return f"{', '.join(known[:-1])}{last}{known[-1]}"
+    return f"{', '.join(known[:-1])}, or {known[-1]}"
 
 
 def joined(*parts: str, by: str = "; ") -> str:

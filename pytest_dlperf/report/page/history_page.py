@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_dlperf.core.findings import Change, HistoryFound, Series, changes_within
+from pytest_dlperf.core.command_results import Change, HistoryFound, Series, changes_within
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range, commits_of
 from pytest_dlperf.report.page.markup import Html, joined, name, paragraph, render_page, text

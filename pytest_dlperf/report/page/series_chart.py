@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pytest_dlperf.core.findings import Change, Point, Series
+from pytest_dlperf.core.command_results import Change, Point, Series
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.history_text import commit_range

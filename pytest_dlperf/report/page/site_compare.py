@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from pytest_dlperf.core.findings import Series, Site, StoredSession
+from pytest_dlperf.core.command_results import Series, Site, StoredSession
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.markup import Html, name, text

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pytest_dlperf.core.findings import (
+from pytest_dlperf.core.command_results import (
     Acknowledged,
     Change,
     LastWord,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pytest_dlperf.core.findings import Point, Series, Site, StoredSession
+from pytest_dlperf.core.command_results import Point, Series, Site, StoredSession
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report import figures

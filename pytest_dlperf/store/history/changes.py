@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pytest_dlperf.core.command_results import Change, Point, Series
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.findings import Change, Point, Series
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.store.history.query import differences, stored_software, whole_outcomes
 

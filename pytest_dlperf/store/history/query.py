@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from pytest_dlperf.core.command_results import Point, Series, StoredCase, StoredSession
 from pytest_dlperf.core.errors import HistoryError
-from pytest_dlperf.core.findings import Point, Series, StoredCase, StoredSession
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.store.history.database import batches
 from pytest_dlperf.store.history.record import outcome_of

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from pytest_dlperf.cli.nodes import render
-from pytest_dlperf.core.findings import NodeEffect, NodeEffects
+from pytest_dlperf.core.command_results import NodeEffect, NodeEffects
 from pytest_dlperf.judge.stats.node_effects import Observation, node_effects
 
 
