@@ -29,7 +29,7 @@ RECORDS_FORMAT: Final = 1
 PROGRESS: Final = struct.Struct("<qd")
 #: FIFO of a launch in which its ranks report to the referee of a pair in lock-step: lines of a
 #: rank and its word, ``built``, after its warm-up ``ready`` with the seconds of a step, then
-#: ``done`` after each turn.
+#: ``done`` after each turn; or ``left``, where it takes no more of them.
 TURN_REPORTS: Final = "turns"
 #: Seconds of a turn that are aimed at.
 TURN_S: Final = 0.5
@@ -239,6 +239,8 @@ class MarkSettings(NamedTuple):
     on_gpu: bool = False
     #: Of each device of the case.
     batch_size_per_device: int = 0
+    #: Whether the measured window is run in turns with the other arm of a pair.
+    turns: bool = False
 
     def to_json(self) -> str:
         """Return the value of ``MARK_VARIABLE``."""

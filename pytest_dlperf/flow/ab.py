@@ -122,7 +122,7 @@ class _Pairs:
         self._alternates = (
             f"as {policy.options.typed('pairs')} asks for it"
             if policy.pairs == ALTERNATING
-            else cannot_take_turns(case, runners[NOW])
+            else cannot_take_turns(case)
         )
         if self._alternates and policy.pairs == LOCK_STEP:
             raise CaseError(f"{self._lock_step}: {self._alternates}", subject=case.id)

@@ -20,7 +20,7 @@ from pytest_dlperf.core.wire import TURN_S
 from pytest_dlperf.core.wire_records import TurnsRecord
 from pytest_dlperf.flow.runner import Launched, Runner, launch_again
 from pytest_dlperf.launch.process.execute import execute_in_turns
-from pytest_dlperf.launch.process.referee import NoTurnsError, TurnsPlan
+from pytest_dlperf.launch.turns.referee import TurnsPlan
 from pytest_dlperf.measure.exhausted import is_for_room
 from pytest_dlperf.measure.gpu_watch import GpuWatch
 from pytest_dlperf.measure.records import read_records
@@ -67,14 +67,10 @@ class DoNotFitError(Exception):
     """Both arms at once are not possible, and the message says why; one after the other may be."""
 
 
-def cannot_take_turns(case: Case, runner: Runner) -> str:
+def cannot_take_turns(case: Case) -> str:
     """Return why the arms of ``case`` cannot be in lock-step; empty if they can."""
-    if case.command:
-        return "a program paces its own steps"
-    if runner.bench.policy.data is not None:
-        return "the ranks of one arm would read data ahead while they wait"
-    if case.layout.nodes > 1 or runner.target(case).hosts:
-        return "the arms of a case on other hosts, or on several, cannot be given turns"
+    if case.log_format:
+        return "a program whose log is read does not say when a step ends"
     if any(gate.name == _FIRST_STEP for gate in case.metrics):
         return f"{_FIRST_STEP} is gated, and an arm that waits for its turn to warm up has none"
     return ""
@@ -143,15 +139,12 @@ def launch_in_turns(
         failed = sides[ended.failed or 0]
         return runs[failed]
 
-    try:
-        launched = launch_again(
-            case,
-            launch,
-            is_allowed=first.has_time,
-            report=lambda what: first.bench.watcher.notice(case, what),
-        )
-    except NoTurnsError as error:
-        raise DoNotFitError(str(error)) from error
+    launched = launch_again(
+        case,
+        launch,
+        is_allowed=first.has_time,
+        report=lambda what: first.bench.watcher.notice(case, what),
+    )
     measured: dict[str, MeasuredRun] = {}
     for side in sorted(sides, key=lambda side: side != failed):  # its error is the cause
         alone = Launched(run=runs[side], failed=(), is_given_up=False)

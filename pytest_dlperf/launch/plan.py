@@ -228,6 +228,7 @@ def _program_env(
         precision=case.precision,
         on_gpu=case.layout.device == "gpu",
         batch_size_per_device=case.batch_size_per_device,
+        turns=target.turns,
     )
     env = {MARK_VARIABLE: mark.to_json()}
     if case.framework == "jax" and case.layout.device == "cpu":

@@ -131,7 +131,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
 def _turns(arguments: Arguments) -> Turns:
     """Return how the measured window is divided."""
     if arguments.turns:
-        return InTurns(arguments.folder, arguments.rank)
+        return InTurns(arguments.folder, arguments.rank, window_begin=arguments.warmup)
     return Turns()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from pytest_dlperf.core.wire_records import (
     FailureRecord,
     LibrariesRecord,
     MomentRecord,
+    WindowRecord,
 )
 from pytest_dlperf.worker import compiling, failure, host
 from pytest_dlperf.worker.batch_rows import StepRows
@@ -38,6 +40,7 @@ from pytest_dlperf.worker.records import (
 )
 from pytest_dlperf.worker.settings import settings_record
 from pytest_dlperf.worker.training_records import Steps, write_training
+from pytest_dlperf.worker.turns import InTurns, Turns
 
 #: Libraries that train, or that hold the numbers of a training: every program that trains in its
 #: own process imports one of them.
@@ -92,6 +95,10 @@ class Marks:
         self._losses: list[Any] = []
         self._book = MetricBook()
         self._checks: MarkedChecks | None = None
+        self._turns = _turns(settings, folder, rank)
+        #: The step at whose end the turn ends, and the turns of the window so far.
+        self._turn_end = 0
+        self._parts: list[WindowRecord] = []
         self._before: host.HostSample | None = None
         self._compiled = compiling.sample()
         #: Where the time began that the next step waits, and how long it waited before.
@@ -161,6 +168,7 @@ class Marks:
                     code=error.code, message=str(error), traceback="", time=time.time()
                 )
             )
+            self._turns.leave()
             self.close()
 
     def loss(self, value: Any) -> None:
@@ -231,6 +239,8 @@ class Marks:
         self._open, self._thread = place, threading.get_ident()
         self._phase = None  # it holds steps, so that it is not between two
         self._declared_work, self._rows, self._next = self._next, None, None
+        if not self._works:
+            self._turns.await_warm_up()
         now_s = time.perf_counter()
         if not self._works:
             # The time before the first step went into building the program, not into waiting.
@@ -268,7 +278,7 @@ class Marks:
         self._works.append(work)
         self._free_s, self._wait_s = time.perf_counter(), 0.0
         self._finished(self._laps.done())
-        if done in {1, self._settings.warmup, self._settings.iterations}:
+        if done in {1, self._settings.warmup, self._turn_end}:
             self._at_edge(done)
 
     def begin_phase(self, name: str) -> Phase | None:
@@ -309,28 +319,51 @@ class Marks:
         self._laps.finish(self._finished)
         device = self._device()
         device.synchronise()
-        steps, self._left_out = self._laps.read()
-        self._times += steps
+        self._read_laps()
         if done == 1:
             compiling.first_step_ended()
             self._records.write(first_step=MomentRecord(time=time.time()))
             self._write_host_canary("before")
+        if self._before is not None:
+            self._parts.append(host.window(self._before, host.sample(), inject=0.0))
         if done == self._settings.iterations:
+            self._turns.end_window()
             self._finish(device)
             return
-        self._laps, self._left_out_cpu_s = StepLaps(device.timer()), 0.0
-        if done == self._settings.warmup:
-            device.reset_peak_memory()
-            self._book.start_window()
-            self._before, self._compiled = host.sample(), compiling.sample()
+        self._laps = StepLaps(device.timer())
+        if done >= self._settings.warmup:
+            self._begin_turn(device, done)
         # The next step begins after this bookkeeping.
         self._laps.start()
         self._free_s = time.perf_counter()
+
+    def _begin_turn(self, device: Device, done: int) -> None:
+        """Wait for a turn that begins after ``done`` steps; the first begins the window."""
+        if self._before is None:
+            count = self._turns.begin_window(self._typical_s())
+            device.reset_peak_memory()
+            self._book.start_window()
+            self._left_out, self._left_out_cpu_s = {}, 0.0
+            self._compiled = compiling.sample()
+        else:
+            count = self._turns.next_turn(done)
+        self._turn_end = min(self._settings.iterations, done + count)
+        self._before = host.sample()
+
+    def _read_laps(self) -> None:
+        steps, phases_s = self._laps.read()
+        self._times += steps
+        for name, seconds in phases_s.items():
+            self._left_out[name] = self._left_out.get(name, 0.0) + seconds
+
+    def _typical_s(self) -> float:
+        return statistics.median(seconds for seconds, _ in self._times[2:] or self._times)
 
     def _write_failure(self, error: BaseException, remedy: str = "") -> None:
         record = failure.failure_record(error)
         record["message"] += remedy
         self._records.write(failure=record)
+        self._turns.leave()
         self.close()
 
     def _device(self) -> Device:
@@ -355,13 +388,12 @@ class Marks:
             raise
 
     def _write_results(self, device: Device) -> None:
-        before, after = self._before, host.sample()
-        assert before is not None
         write, settings = self._records.write, self._settings
         # A replica's work, of which this process drives some and others have parts
         share = settings.devices_per_process / settings.split
         works = [checked_work(work) * share for work in self._works]
-        window = host.window(before, after, inject=0.0)
+        window = host.together(self._parts)
+        self._turns.write(self._records)
         if self._left_out:
             window["left_out"] = self._left_out
             window["left_out_cpu_seconds"] = self._left_out_cpu_s
@@ -395,6 +427,13 @@ class Marks:
 
     def _write_canary(self, rates: CanaryRates, when: Literal["before", "after"]) -> None:
         self._records.write(canary=CanaryRecord(when=when, **rates, time=time.time()))
+
+
+def _turns(settings: MarkSettings, folder: Path, rank: int) -> Turns:
+    """Return how the measured window is divided."""
+    if settings.turns:
+        return InTurns(folder, rank, window_begin=settings.warmup)
+    return Turns()
 
 
 def _words(place: tuple[str, int]) -> str:

@@ -1,13 +1,14 @@
 """The turns of a rank: warm-up and window in one piece, or in turns with the other arm of a pair.
 
 In lock-step both arms live at once, and one computes while the other waits. A rank that waits
-reads from a FIFO, so it uses no CPU. ``launch/process/referee.py`` is the other end. Standard
-library only.
+reads from a FIFO, and is frozen between the turns of its window. ``launch/turns/node.py`` is the
+other end. Standard library only.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,9 +25,33 @@ class Turns:
     def await_warm_up(self) -> None:
         """Wait until this rank may warm up."""
 
+    def begin_window(self, typical_s: float) -> int:
+        """Wait for the first turn, for steps of ``typical_s`` or so; return its iterations.
+
+        They may be more than the window has.
+        """
+        return sys.maxsize
+
+    def next_turn(self, first_step: int) -> int:
+        """End a turn, and wait for the next, from ``first_step`` on; return its iterations."""
+        raise NotImplementedError
+
+    def end_window(self) -> None:
+        """End the last turn."""
+
+    def leave(self) -> None:
+        """Take no more turns: this rank has failed, and goes on all the same."""
+
     def split(self, window: range, *, typical_s: float) -> Iterator[range]:
         """Yield the iterations of each turn, when it begins; a step takes ``typical_s`` or so."""
-        yield window
+        first, count = window.start, self.begin_window(typical_s)
+        while True:
+            end = min(window.stop, first + count)
+            yield range(first, end)
+            if end == window.stop:
+                break
+            first, count = end, self.next_turn(end)
+        self.end_window()
 
     def write(self, records: RecordWriter) -> None:
         """Write the record of the turns; a window in one piece has none."""
@@ -40,8 +65,9 @@ class InTurns(Turns):
     cannot be reached, as from a container with a kernel of its own, or is gone.
     """
 
-    def __init__(self, folder: Path, rank: int) -> None:
+    def __init__(self, folder: Path, rank: int, *, window_begin: int) -> None:
         self._rank = rank
+        self._window_begin = window_begin
         self._first_steps: list[int] = []
         self._waited_s = self._waited_cpu_s = 0.0
         try:
@@ -61,16 +87,26 @@ class InTurns(Turns):
         self._report("built")
         self._await()
 
-    def split(self, window: range, *, typical_s: float) -> Iterator[range]:
-        """Yield the iterations of each turn, when it begins."""
-        first, words = window.start, f"ready {typical_s:g}"
-        while first < window.stop:
-            end = min(window.stop, first + max(1, self._await_idle(words)))
-            self._first_steps.append(first)
-            yield range(first, end)
-            first, words = end, "done"
-        self._report(words)
+    def begin_window(self, typical_s: float) -> int:
+        """Wait for the first turn, for steps of ``typical_s`` or so; return its iterations."""
+        self._first_steps.append(self._window_begin)
+        # What loaders read ahead meanwhile is no sign of what they do between turns
+        self._report(f"ready {typical_s:g}")
+        return max(1, self._await())
+
+    def next_turn(self, first_step: int) -> int:
+        """End a turn, and wait for the next, from ``first_step`` on; return its iterations."""
+        self._first_steps.append(first_step)
+        return max(1, self._await_idle("done"))
+
+    def end_window(self) -> None:
+        """End the last turn, and wait until the other arm has had its last one."""
+        self._report("done")
         self._await()
+
+    def leave(self) -> None:
+        """Take no more turns: this rank has failed, and goes on all the same."""
+        self._report("left")
 
     def write(self, records: RecordWriter) -> None:
         """Write the record of the turns."""

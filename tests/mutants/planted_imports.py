@@ -24,7 +24,7 @@ PLANTED: Final = {
     "no-pytest-inside": ("pytest_dlperf/flow/pipeline.py", "import pytest"),
     "no-framework-outside-worker": ("pytest_dlperf/measure/summary.py", "import torch"),
     "worker-is-small": ("pytest_dlperf/worker/loop.py", "import numpy"),
-    "far-end-is-stdlib": ("pytest_dlperf/launch/process/supervisor.py", "import filelock"),
+    "far-end-is-stdlib": ("pytest_dlperf/launch/process/tree.py", "import filelock"),
     "judge-is-pure": ("pytest_dlperf/core/run.py", "import os"),
     "checks-apart": (
         "pytest_dlperf/judge/checks/level.py",

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,16 +21,18 @@ from pytest_dlperf.core.run import EndReason, LaunchPlan, Run, RunEnd
 from pytest_dlperf.launch.process import supervisor as supervisor_program
 from pytest_dlperf.launch.process.left_over import RUN_VARIABLE, end_left_over
 from pytest_dlperf.launch.process.orphans import Adoption
-from pytest_dlperf.launch.process.referee import Referee, TurnsPlan
 from pytest_dlperf.launch.process.run_logs import absorb_logs
 from pytest_dlperf.launch.process.stopped import SILENT_S, Pulse, end_tree
-from pytest_dlperf.launch.process.supervisor import GRACE_S, UNKILLABLE_S, Report
+from pytest_dlperf.launch.process.supervisor import Report
+from pytest_dlperf.launch.process.tree import GRACE_S, UNKILLABLE_S
 from pytest_dlperf.launch.remote.over_hosts import (
     LONGER_S,
     command_over_hosts,
     how_nodes_ended,
     remove_settings,
 )
+from pytest_dlperf.launch.turns.lines import Lines, Turns
+from pytest_dlperf.launch.turns.referee import Referee, TurnsPlan
 
 _POLL_S: Final = 0.25
 #: A supervisor that has not ended so long after its timeout does not go on: it needs 20 s to end
@@ -63,6 +66,8 @@ class InTurns(NamedTuple):
     #: The launch that ended before it had all its turns, or that kept the other one waiting
     #: until the timeout; None if both came to their end.
     failed: int | None
+    #: What of each launch did not stand still between its turns; empty for nothing.
+    moving: tuple[str, ...]
 
 
 def execute_in_turns(
@@ -76,15 +81,18 @@ def execute_in_turns(
     """Run two plans at the same time, with their windows in turns; else as ``execute``.
 
     If one of them ends before its last turn, the other one is ended as well. ``order`` draws which
-    launch is first in each pair of turns; ``on_tick`` is called with the records of either. Raises
-    ``NoTurnsError`` where their folders cannot hold FIFOs.
+    launch is first in each pair of turns; ``on_tick`` is called with the records of either.
     """
     with contextlib.ExitStack() as stack:
-        folders = [Path(plan.records) for plan in plans]
-        referee = stack.enter_context(contextlib.closing(Referee(folders, turns_plan, order)))
-        launches = [
-            stack.enter_context(contextlib.closing(_Launch(plan, lease))) for plan in plans
-        ]
+        launches, sockets = [], []
+        for plan in plans:
+            here, there = socket.socketpair()
+            sockets.append(stack.enter_context(contextlib.closing(Lines(here.detach()))))
+            with there:
+                turns = Turns(referee=there.fileno(), ranks=turns_plan.ranks)
+                launch = _Launch(plan, lease, turns)
+            launches.append(stack.enter_context(contextlib.closing(launch)))
+        referee = Referee(sockets, turns_plan, order)
         for launch in launches:
             # Both at once, also after an exception, rather than one after the other.
             stack.callback(launch.ask_to_end)
@@ -92,7 +100,7 @@ def execute_in_turns(
         while failed is None and not all(launch.has_ended(0) for launch in launches):
             referee.wait(_POLL_S)
             ended = [index for index, launch in enumerate(launches) if launch.has_ended(0)]
-            failed = next((index for index in ended if not referee.is_through(index)), None)
+            failed = next((i for i in ended if not referee.is_through(i)), referee.left)
             if failed is None and ended:
                 referee.release(1 - ended[0])
             if time.monotonic() > tick_s:
@@ -102,13 +110,14 @@ def execute_in_turns(
     runs = tuple(launch.run() for launch in launches)
     if failed is not None and runs[failed].timed_out:
         failed = referee.awaited
-    return InTurns(runs, failed)
+    moving = tuple(referee.moving(index) for index in range(len(plans)))
+    return InTurns(runs, failed, moving)
 
 
 class _Launch:
     """A launch under its supervisor; ``close`` ends it and what it left."""
 
-    def __init__(self, plan: LaunchPlan, lease: int | None) -> None:
+    def __init__(self, plan: LaunchPlan, lease: int | None, turns: Turns | None = None) -> None:
         self._plan = plan
         self._workdir = Path(plan.workdir)
         self._workdir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -122,7 +131,7 @@ class _Launch:
         self._given_up: list[int] | None = None
         self._lease = lease
         self._adoption = Adoption()
-        self._supervisor = _start(plan, self._workdir, lease, self._temporary.name)
+        self._supervisor = _start(plan, self._workdir, lease, self._temporary.name, turns)
 
     def has_ended(self, wait_s: float) -> bool:
         """Return whether the launch has ended, after ``wait_s`` at most.
@@ -198,12 +207,23 @@ class _Launch:
 
 
 def _start(
-    plan: LaunchPlan, workdir: Path, lease: int | None, temporary: str
+    plan: LaunchPlan,
+    workdir: Path,
+    lease: int | None,
+    temporary: str,
+    turns: Turns | None,
 ) -> subprocess.Popen[bytes]:
     argv, env = plan.argv, dict(plan.env)
+    flags = [f"--private-logs={plan.private_logs}"] if plan.private_logs else []
+    if turns is not None:
+        flags += [f"--referee={turns.referee}", f"--turns={turns.ranks}"]
+        flags += [f"--records={plan.records}"]
     if plan.nodes:
         # The ranks' environment goes to them over the channels.
-        argv, env = command_over_hosts(plan), {RUN_VARIABLE: plan.env[RUN_VARIABLE]}
+        argv, env = command_over_hosts(plan, turns), {RUN_VARIABLE: plan.env[RUN_VARIABLE]}
+        flags += ["--is-channel"]
+    descriptors = [lease] if lease is not None else []
+    descriptors += [turns.referee] if turns is not None else []
     with (workdir / "supervisor.log").open("wb") as log:
         return subprocess.Popen(
             [
@@ -216,7 +236,7 @@ def _start(
                 f"--workdir={workdir}",
                 f"--rank-logs={plan.rank_logs}",
                 f"--temporary={temporary}",
-                *([f"--private-logs={plan.private_logs}"] if plan.private_logs else []),
+                *flags,
                 "--",
                 *argv,
             ],
@@ -225,7 +245,7 @@ def _start(
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
-            pass_fds=() if lease is None else (lease,),
+            pass_fds=descriptors,
             # Out of the terminal's process group: pytest alone handles Ctrl-C.
             start_new_session=True,
         )

@@ -1,6 +1,6 @@
 """Ends processes that a run has left, whose supervisor is gone: their environment names the run.
 
-Standard library and ``supervisor.py`` only: it is sent to far ends.
+Standard library and ``tree.py`` only: it is sent to far ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.launch.process.supervisor import UNKILLABLE_S
+from pytest_dlperf.launch.process.tree import UNKILLABLE_S
 
 #: Marks the processes of a run with the run's folder, also after their parents are gone.
 RUN_VARIABLE: Final = "DLPERF_RUN"
@@ -22,19 +22,19 @@ _POLL_S: Final = 0.05
 
 def processes_of(folders: Sequence[str]) -> list[int]:
     """Return the pids of this user's processes whose run's folder is in one of ``folders``."""
+    pids = [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+    return [pid for pid in pids if names_run(pid, folders)]
+
+
+def names_run(pid: int, folders: Sequence[str]) -> bool:
+    """Return whether a process is this user's, and its run's folder is in one of ``folders``."""
     name = f"{RUN_VARIABLE}=".encode()
-    pids = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            variables = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue  # it ended, or belongs to another user
-        runs = [os.fsdecode(v[len(name) :]) for v in variables if v.startswith(name)]
-        if any(
-            run == folder or run.startswith(f"{folder}/") for run in runs for folder in folders
-        ):
-            pids.append(int(entry.name))
-    return pids
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False  # it ended, or belongs to another user
+    runs = [os.fsdecode(v[len(name) :]) for v in variables if v.startswith(name)]
+    return any(run == folder or run.startswith(f"{folder}/") for run in runs for folder in folders)
 
 
 def end_left_over(folders: Sequence[str], *, after_s: float = 0.0) -> list[int]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.launch.process.left_over import RUN_VARIABLE
-from pytest_dlperf.launch.process.supervisor import descendants
+from pytest_dlperf.launch.process.tree import descendants
 
 _PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2), Linux 3.4
 _PR_GET_CHILD_SUBREAPER: Final = 37

@@ -46,6 +46,11 @@ class CappedLog:
                 self._put_in_order()
         os.close(self._pipe)
 
+    @property
+    def size(self) -> int:
+        """Bytes that were written so far."""
+        return self._total
+
     def take(self) -> bool:
         """Take what waits in the pipe, up to 64 KiB; return whether there was any."""
         try:
@@ -99,6 +104,10 @@ class RankLogs:
             return ""
         longest = max(sizes, key=lambda path: sizes[path])
         return f"{sum(sizes.values()) / 2**20:.0f} MiB, most of it in {longest}"
+
+    def sizes(self) -> dict[str, int]:
+        """Return the size of each rank's log, by its path below the run's folder."""
+        return {str(path.relative_to(self._workdir)): _size(path) for path in self._kept()}
 
     def cap(self) -> None:
         """Shorten the logs that stay in the run's folder to their limit."""

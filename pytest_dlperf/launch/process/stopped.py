@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from pytest_dlperf.launch.process.supervisor import descendants
+from pytest_dlperf.launch.process.tree import descendants
 
 #: A supervisor wakes up twenty times a second. The CI that ends pytest leaves 10 s in all.
 SILENT_S: Final = 3.0

@@ -1,7 +1,7 @@
 """Program that runs one launch as its child, and ends every process of it.
 
-It is run by its path, so it imports the standard library and modules of its own folder only. It is
-a child subreaper, so every process of the launch stays its descendant, also one that makes a new
+It is run by its path, and imports the standard library and what is sent to far ends only. It is a
+child subreaper, so every process of the launch stays its descendant, also one that makes a new
 session or loses its parent. It holds the descriptor of the lease, which its launch does not
 inherit. Its standard input is a pipe from pytest: end of file means that pytest is gone. When the
 launcher ends, at the timeout, at a signal, at end of file, or when logs grow too long, it
@@ -23,21 +23,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypedDict
+from typing import Final, Literal, TypedDict
 
-if __package__ or TYPE_CHECKING:
-    from pytest_dlperf.launch.process.run_logs import CappedLog, RankLogs, absorb_logs
-else:
-    # Last, so that no file of this folder hides a module of the standard library.
-    sys.path.append(str(Path(__file__).parent))
-    from run_logs import CappedLog, RankLogs, absorb_logs
+if __name__ == "__main__":  # run by its path, in isolated mode
+    # Last, so that nothing there hides a module of the standard library
+    sys.path.append(str(Path(__file__).resolve().parents[3]))
+
+from pytest_dlperf.launch.process.run_logs import CappedLog, RankLogs, absorb_logs
+from pytest_dlperf.launch.process.tree import descendants, end_descendants
+from pytest_dlperf.launch.turns.freezer import CHANNEL_NAME, PARENT_NAME, set_name
+from pytest_dlperf.launch.turns.lines import Lines
+from pytest_dlperf.launch.turns.node import GivenTurns, NodeTurns
 
 _PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2), Linux 3.4
 _POLL_S: Final = 0.05
-#: From SIGTERM to SIGKILL. A CI system's cancel leaves about 10 s in all.
-GRACE_S: Final = 4.0
-#: After SIGKILL: a process that still exists waits for a driver or a disk, perhaps forever.
-UNKILLABLE_S: Final = 15.0
 _SIZES_EVERY_S: Final = 1.0
 
 
@@ -79,10 +78,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--private-logs", type=Path)
     parser.add_argument("--rank-logs", default="", help="glob of ranks' logs in the workdir")
     parser.add_argument("--temporary", type=Path, help="folder to remove at the end")
+    parser.add_argument("--referee", type=int, help="descriptor of the socket to a pair's referee")
+    parser.add_argument("--turns", type=int, help="ranks that report their turns")
+    parser.add_argument("--records", type=Path, help="folder of the ranks' records")
+    parser.add_argument(
+        "--is-channel", action="store_true", help="the command starts no rank here"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args(argv)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    set_name(CHANNEL_NAME if arguments.is_channel else PARENT_NAME)
     asked_to_end: list[int] = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda received, _frame: asked_to_end.append(received))
@@ -109,7 +115,15 @@ def main(argv: list[str] | None = None) -> int:
 def _launch(arguments: argparse.Namespace, rank_logs: RankLogs, asked_to_end: list[int]) -> Report:
     command = arguments.command[1:]
     reading, writing = os.pipe()
-    with CappedLog(arguments.workdir / "output.log", reading) as log:
+    with (
+        CappedLog(arguments.workdir / "output.log", reading) as log,
+        contextlib.ExitStack() as stack,
+    ):
+        given = None
+        if arguments.referee is not None and not arguments.is_channel:
+            node = NodeTurns(arguments.records, arguments.turns, str(arguments.workdir))
+            stack.callback(node.remove)
+            given = GivenTurns(Lines(arguments.referee), node)
         try:
             launcher = subprocess.Popen(
                 command,
@@ -117,14 +131,20 @@ def _launch(arguments: argparse.Namespace, rank_logs: RankLogs, asked_to_end: li
                 stdout=writing,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # The command gives their turns to the ranks of other nodes
+                pass_fds=[arguments.referee] if arguments.referee and given is None else [],
             )
         except OSError as error:
             message = f"{command[0]}: {error.strerror}"
             return {"exit_code": None, "end": "not-started", "message": message}
         finally:
             os.close(writing)
+        if given is not None:
+            given.begin(launcher.pid)
         deadline_s = time.monotonic() + arguments.timeout_s
-        report = _wait_for_end(launcher, deadline_s, asked_to_end, log, rank_logs)
+        report = _wait_for_end(launcher, deadline_s, asked_to_end, log, rank_logs, given)
+        if given is not None:
+            given.close()  # what is frozen cannot end by itself
         # Unknown where the launcher has to be ended.
         report["exit_code"] = launcher.returncode
         report["alive"] = descendants(os.getpid())
@@ -144,6 +164,7 @@ def _wait_for_end(
     asked_to_end: list[int],
     log: CappedLog,
     rank_logs: RankLogs,
+    given: GivenTurns | None,
 ) -> Report:
     pytest_pipe = sys.stdin.fileno()
     sizes_at_s = time.monotonic()
@@ -159,78 +180,20 @@ def _wait_for_end(
             sizes_at_s = now_s + _SIZES_EVERY_S
             if message := rank_logs.too_long():
                 return {"end": "logs-too-long", "message": message}
-        readable, _, _ = select.select([pytest_pipe, *log.descriptors], [], [], _POLL_S)
+        turns = given.descriptors if given is not None else []
+        readable, _, _ = select.select([pytest_pipe, *turns, *log.descriptors], [], [], _POLL_S)
         if pytest_pipe in readable and not os.read(pytest_pipe, 1):
             return {"end": "pytest-gone"}
-        if set(readable) - {pytest_pipe}:
+        if given is not None and set(readable) & set(turns):
+            given.go_on(readable, lambda: _sizes(log, rank_logs))
+        if set(readable) & set(log.descriptors):
             log.take()
 
 
-class Drained(Protocol):
-    """A buffer of the descendants' output, such as a pipe."""
-
-    def drain(self) -> None:
-        """Read what is there, so that no process blocks on a write."""
-        ...
-
-
-class _Killed(TypedDict):
-    killed: int
-
-
-class Killed(_Killed, total=False):
-    """How many descendants had to be killed, and which of them SIGKILL did not end."""
-
-    unkilled: list[int]
-
-
-def end_descendants(*, gently: bool, log: Drained | None = None) -> Killed:
-    """Terminate, then kill and reap every descendant; return how many had to be killed.
-
-    Repeats until none is left: a process may make another while it is being killed. Those that
-    even SIGKILL does not end in time are returned as ``unkilled``.
-    """
-    if gently:
-        _signal_all(signal.SIGTERM)
-        deadline_s = time.monotonic() + GRACE_S
-        while descendants(os.getpid()) and time.monotonic() < deadline_s:
-            _reap()
-            if log is not None:
-                log.drain()
-            time.sleep(_POLL_S)
-    killed: set[int] = set()
-    deadline_s = time.monotonic() + UNKILLABLE_S
-    while True:
-        _reap()
-        living = descendants(os.getpid())
-        if not living:
-            return {"killed": len(killed)}
-        if time.monotonic() > deadline_s:
-            return {"killed": len(killed), "unkilled": living}
-        killed |= set(living)
-        # None of them can start another between the two.
-        _signal_all(signal.SIGSTOP)
-        _signal_all(signal.SIGKILL)
-        time.sleep(_POLL_S / 5)
-
-
-def _signal_all(number: int) -> None:
-    # Ranks before their launcher: Paddle's kills them as soon as it gets SIGTERM, and a rank
-    # that is killed cannot report where it was.
-    for pid in reversed(descendants(os.getpid())):
-        # It may have ended by itself, or be another user's, as a setuid program is.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-
-
-def _reap() -> None:
-    while True:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
+def _sizes(log: CappedLog, rank_logs: RankLogs) -> dict[str, int]:
+    """Return the bytes of each log of a run that is frozen."""
+    log.drain()
+    return {**rank_logs.sizes(), "output.log": log.size}
 
 
 def _oom_kills() -> int:
@@ -240,44 +203,6 @@ def _oom_kills() -> int:
     except OSError:
         return 0
     return sum(int(n) for name, n in map(str.split, text.splitlines()) if name == "oom_kill")
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the pids of all living descendants of ``pid``, parents first."""
-    if Path("/proc/self/task").exists():
-        return _linux_descendants(pid)
-    listing = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
-    ).stdout
-    children: dict[int, list[int]] = {}
-    for line in listing.splitlines():
-        child, parent = map(int, line.split())
-        children.setdefault(parent, []).append(child)
-    pids, todo = [], list(children.get(pid, []))
-    while todo:
-        pids.append(todo.pop())
-        todo += children.get(pids[-1], [])
-    return pids
-
-
-def _linux_descendants(pid: int) -> list[int]:
-    pids: list[int] = []
-    todo = [pid]
-    while todo:
-        try:
-            threads = os.listdir(f"/proc/{todo[-1]}/task")
-        except OSError:
-            threads = []  # it ended while we looked
-        parent = todo.pop()
-        for thread in threads:
-            try:
-                text = Path(f"/proc/{parent}/task/{thread}/children").read_text(encoding="ascii")
-            except OSError:
-                continue  # it ended while we looked
-            children = [int(word) for word in text.split()]
-            pids += children
-            todo += children
-    return pids
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ frame  holds
 ``T``  a piece of the archive of its records
 ``W``  who holds the node's lease
 ``L``  nothing: the lease is held
+``R``  an answer to the referee of a pair, or a report of a rank to it
 ``E``  how the command ended
 =====  =====================================================
 """
@@ -44,19 +45,24 @@ from pytest_dlperf.launch.remote.messages import (
     Nonce,
     ReachRecord,
     Request,
+    TurnLine,
 )
+from pytest_dlperf.launch.turns.lines import Lines
 
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 #: Modules of the far end, each after those that it imports.
 _SENT: Final = (
     "core.errors",
     "core.runtime_folder",
+    "core.wire",
     "launch.process.lease",
     "launch.remote.messages",
     "launch.remote.network",
-    "launch.process.run_logs",
-    "launch.process.supervisor",
+    "launch.process.tree",
     "launch.process.left_over",
+    "launch.turns.freezer",
+    "launch.turns.lines",
+    "launch.turns.node",
     "launch.remote.far_side",
 )
 _BEAT_S: Final = 2.0
@@ -125,7 +131,7 @@ class Channel:
         self._write(b"%d\n" % len(source) + source)
         self.send({"nonce": nonce, "meet_at": meet_at, "clear": clear})
 
-    def send(self, message: Greeting | Request) -> None:
+    def send(self, message: Greeting | Request | TurnLine) -> None:
         """Send one message."""
         self._write(json.dumps(message).encode() + b"\n")
 
@@ -308,8 +314,13 @@ def as_exit_code(code: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def pump(channels: Sequence[Channel], timeout_s: float) -> list[tuple[Channel, str, bytes]]:
-    """Wait for any of the channels and return the frames that came; send heartbeats to all."""
+def pump(
+    channels: Sequence[Channel], timeout_s: float, *, wake: Sequence[Lines] = ()
+) -> list[tuple[Channel, str, bytes]]:
+    """Wait for any of the channels and return the frames that came; send heartbeats to all.
+
+    What comes from ``wake`` ends the wait, and is left there.
+    """
     by_file: dict[Any, tuple[Channel, bool]] = {}
     for channel in channels:
         channel.beat()
@@ -320,7 +331,9 @@ def pump(channels: Sequence[Channel], timeout_s: float) -> list[tuple[Channel, s
         time.sleep(timeout_s)
         return []
     frames = []
-    for stream in select.select(list(by_file), [], [], timeout_s)[0]:
+    for stream in select.select([*by_file, *wake], [], [], timeout_s)[0]:
+        if stream in wake:
+            continue
         channel, is_error = by_file[stream]
         if is_error:
             channel.take_errors()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
 import tarfile
@@ -29,7 +30,11 @@ from pytest_dlperf.launch.remote.messages import (
     NodeEnd,
     NodeLaunch,
     NodesReport,
+    TurnsAsked,
 )
+from pytest_dlperf.launch.turns.freezer import CHANNEL_NAME, set_name
+from pytest_dlperf.launch.turns.lines import Lines
+from pytest_dlperf.launch.turns.node import FREEZE, FROZEN, MOVING
 
 _POLL_S: Final = 0.2
 #: From closing the pipes to killing the channels: the far end first terminates, then kills.
@@ -138,6 +143,7 @@ def main(argv: list[str]) -> int:
     path = Path(argv[0])
     settings: ConductorSettings = json.loads(path.read_text(encoding="utf-8"))
     path.unlink()  # it holds values of environment variables
+    set_name(CHANNEL_NAME)
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda received, _frame: asked.append(received))
@@ -150,8 +156,9 @@ def main(argv: list[str]) -> int:
         node.channel.begin(settings["nonce"], node.values["run"]["meet_at"], clear=clear)
     end = _greet(channels, started_s + settings["connect_timeout_s"], asked)
     if not end:
-        _start(nodes, settings["timeout_s"])
-        end = _until_one_ends_badly(nodes, started_s + settings["timeout_s"], asked)
+        _start(nodes, settings["timeout_s"], settings["turns"])
+        turns = TurnsOfNodes(nodes, settings["referee"])
+        end = _until_one_ends_badly(nodes, started_s + settings["timeout_s"], asked, turns)
     with_command = [node for node in nodes if node.has_command]
     _end_all(with_command, last_words_s=0.0 if end == "exited" else _LAST_WORDS_S)
     without_command = [node for node in nodes if not node.has_command]
@@ -182,11 +189,54 @@ def _greet(channels: list[Channel], deadline_s: float, asked: list[int]) -> str:
     return ""
 
 
-def _start(nodes: list[Node], timeout_s: float) -> None:
+class TurnsOfNodes:
+    """Passes on what the referee of a pair and the nodes of this launch tell each other.
+
+    They are frozen when all nodes are, so that each of these is one answer.
+    """
+
+    def __init__(self, nodes: list[Node], referee: int | None) -> None:
+        self._nodes = nodes
+        self._referee = Lines(referee) if referee is not None else None
+        self._freezing: set[int] = set()
+        self._moving = ""
+
+    @property
+    def sockets(self) -> list[Lines]:
+        """What to wait for beside the channels."""
+        return [self._referee] if self._referee is not None and not self._referee.is_over else []
+
+    def take(self) -> None:
+        """Pass on what the referee has sent."""
+        assert self._referee is not None
+        for line in self._referee.take():
+            if line == FREEZE:
+                self._freezing, self._moving = {node.rank for node in self._nodes}, ""
+            for node in self._nodes:
+                node.channel.send({"kind": "turn", "line": line})
+
+    def answer(self, node: Node, line: str) -> None:
+        """Pass on what a node has answered, or one of its ranks reported."""
+        assert self._referee is not None
+        word, _, value = line.partition(" ")
+        if word not in {FROZEN, MOVING}:
+            self._referee.send(line)
+            return
+        self._freezing.discard(node.rank)
+        if word == MOVING:
+            self._moving = f"{node.channel.name}: {value}"
+        if not self._freezing:
+            self._referee.send(f"{MOVING} {self._moving}" if self._moving else f"{FROZEN} {{}}")
+
+
+def _start(nodes: list[Node], timeout_s: float, turns: TurnsAsked | None) -> None:
     first = nodes[0].channel.hello
     assert first is not None
     for node in nodes:
         if not node.has_command:
+            if turns is not None:
+                workdir = str(node.workdir)
+                node.channel.send({"kind": "turns", "workdir": workdir, "turns": turns})
             continue
         assert node.channel.hello is not None
         places = {
@@ -202,6 +252,7 @@ def _start(nodes: list[Node], timeout_s: float) -> None:
                 **command,
                 "kind": "run",
                 "workdir": str(node.workdir),
+                "turns": turns,
                 # A little longer than here, so that this end reports the timeout.
                 "timeout_s": timeout_s + _ENDING_S,
                 "send_back": not node.channel.hello["sees"],
@@ -248,13 +299,21 @@ def _take_all(nodes: list[Node]) -> None:
         next(node for node in living if node.channel is channel).take(kind, data)
 
 
-def _until_one_ends_badly(nodes: list[Node], deadline_s: float, asked: list[int]) -> str:
+def _until_one_ends_badly(
+    nodes: list[Node], deadline_s: float, asked: list[int], turns: TurnsOfNodes
+) -> str:
     channels = [node.channel for node in nodes]
     by_channel = {id(node.channel): node for node in nodes}
     commanded = [node for node in nodes if node.has_command]
     while not all(node.is_done for node in commanded):
-        for channel, kind, data in pump([c for c in channels if not c.is_over], _POLL_S):
-            by_channel[id(channel)].take(kind, data)
+        living = [channel for channel in channels if not channel.is_over]
+        for channel, kind, data in pump(living, _POLL_S, wake=turns.sockets):
+            node = by_channel[id(channel)]
+            node.take(kind, data)
+            if kind == "R":
+                turns.answer(node, data.decode())
+        for _ in select.select(turns.sockets, [], [], 0)[0]:
+            turns.take()
         for node in nodes:
             node.was_lost = node.channel.is_lost
         if asked:

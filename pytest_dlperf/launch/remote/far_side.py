@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from pytest_dlperf.launch.process.lease import host_lease
 from pytest_dlperf.launch.process.left_over import end_left_over
-from pytest_dlperf.launch.process.supervisor import descendants, end_descendants
+from pytest_dlperf.launch.process.tree import descendants, end_descendants
 from pytest_dlperf.launch.remote.messages import (
     CommandEnd,
     Greeting,
@@ -41,8 +41,11 @@ from pytest_dlperf.launch.remote.messages import (
     Request,
     RunRequest,
     Surroundings,
+    TurnsRequest,
 )
 from pytest_dlperf.launch.remote.network import identity, interface_to, network_to, own_address
+from pytest_dlperf.launch.turns.freezer import PARENT_NAME, set_name
+from pytest_dlperf.launch.turns.node import NodeTurns
 
 
 def unpack(data: str, folder: Path) -> None:
@@ -118,6 +121,7 @@ def main() -> None:
     """Send the hello frame, read one request, and do it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # child subreaper, see supervisor.py
+    set_name(PARENT_NAME)
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda received, _frame: asked.append(received))
@@ -131,18 +135,23 @@ def main() -> None:
         end_left_over([greeting["clear"]])
     send("H", _hello(greeting))
     request: Request | None = pipe.wait()
-    if request is None:
-        return
     try:
-        if request["kind"] == "keep":
-            _keep(pipe, request)
-        elif request["kind"] == "collect":
-            give_records(Path(request["workdir"]), request["files"], _send_archive)
-            _send_end({"exit_code": 0, "end": "exited", "killed": 0})
-        else:
-            _run(pipe, request, asked)
+        if request is not None and request["kind"] == "turns":
+            request = _give_turns(pipe, request)
+        if request is not None:
+            _do(pipe, request, asked)
     except OSError as error:
         _send_end({"exit_code": None, "end": "not-started", "message": f"{error}"})
+
+
+def _do(pipe: Pipe, request: Request, asked: list[int]) -> None:
+    if request["kind"] == "keep":
+        _keep(pipe, request)
+    elif request["kind"] == "collect":
+        give_records(Path(request["workdir"]), request["files"], _send_archive)
+        _send_end({"exit_code": 0, "end": "exited", "killed": 0})
+    elif request["kind"] == "run":
+        _run(pipe, request, asked)
 
 
 class Pipe:
@@ -230,6 +239,7 @@ def _run(pipe: Pipe, request: RunRequest, asked: list[int]) -> None:
         partial.write_text(text, encoding="utf-8", errors="surrogateescape")
         partial.replace(path)
     environment = _environment(request)
+    turns = _turns_of(request)
     try:
         command = subprocess.Popen(
             _behind(request["prefix"], environment, request["argv"]),
@@ -246,7 +256,11 @@ def _run(pipe: Pipe, request: RunRequest, asked: list[int]) -> None:
         shutil.rmtree(environment["TMPDIR"], ignore_errors=True)
         _send_end({"exit_code": None, "end": "not-started", "message": message})
         return
-    end = _wait_for_end(pipe, command, time.monotonic() + request["timeout_s"], asked)
+    if turns is not None:
+        turns.begin(command.pid)
+    end = _wait_for_end(pipe, command, time.monotonic() + request["timeout_s"], asked, turns)
+    if turns is not None:
+        turns.close()  # what is frozen cannot end by itself
     report: CommandEnd = {
         "end": end,
         # Unknown where the command has to be ended.
@@ -255,6 +269,8 @@ def _run(pipe: Pipe, request: RunRequest, asked: list[int]) -> None:
         "where": f"{socket.gethostname()}, {pid_namespace()}",
     }
     killed = end_descendants(gently=end != "exited", log=_Forwarded(command))
+    if turns is not None:
+        turns.remove()
     _forward_rest(command)
     shutil.rmtree(environment["TMPDIR"], ignore_errors=True)
     if request["send_back"]:
@@ -268,13 +284,56 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
+def _turns_of(request: RunRequest | TurnsRequest) -> NodeTurns | None:
+    turns = request["turns"]
+    if turns is None:
+        return None
+    return NodeTurns(Path(turns["records"]), turns["ranks"], request["workdir"])
+
+
+def _give_turns(pipe: Pipe, request: TurnsRequest) -> Request | None:
+    """Give turns to ranks that are started from another node; return what is asked for next.
+
+    None if the session is gone.
+    """
+    turns = _turns_of(request)
+    assert turns is not None
+    try:
+        while not pipe.gone:
+            messages = pipe.look(_WAIT_S, *turns.reports)
+            _obey(turns, messages)
+            for message in messages:
+                if message["kind"] != "turn":
+                    later: Request = message
+                    return later
+    finally:
+        turns.close()
+        turns.remove()
+    return None
+
+
+def _obey(turns: NodeTurns, messages: Iterable[Any]) -> None:
+    """Do what the referee has sent, and send what ranks and the node answer."""
+    for line in turns.take_reports():
+        send("R", line.encode())
+    for message in messages:
+        if message["kind"] == "turn" and (answer := turns.obey(message["line"])):
+            send("R", answer.encode())
+
+
 def _wait_for_end(
-    pipe: Pipe, command: subprocess.Popen[bytes], deadline_s: float, asked: list[int]
+    pipe: Pipe,
+    command: subprocess.Popen[bytes],
+    deadline_s: float,
+    asked: list[int],
+    turns: NodeTurns | None,
 ) -> str:
     assert command.stdout is not None
     output: tuple[int, ...] = (command.stdout.fileno(),)
     while True:
-        pipe.look(_POLL_S, *output)
+        messages = pipe.look(_POLL_S, *output, *(turns.reports if turns is not None else ()))
+        if turns is not None:
+            _obey(turns, messages)
         if output and select.select(output, [], [], 0)[0]:
             data = os.read(output[0], _CHUNK)
             if data:

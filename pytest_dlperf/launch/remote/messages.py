@@ -78,10 +78,36 @@ class Command(Surroundings):
     argv: list[str]
 
 
+class TurnsAsked(TypedDict):
+    """Give ranks their turns, as lines of ``launch/turns/node.py`` say; frames ``R`` answer."""
+
+    #: Folder of the ranks' records.
+    records: str
+    ranks: int
+
+
+class TurnLine(TypedDict):
+    """A line from the referee of a pair, while a run goes on."""
+
+    kind: Literal["turn"]
+    line: str
+
+
+class TurnsRequest(TypedDict):
+    """Give turns to ranks that a launcher on another node starts here, until more is asked for."""
+
+    kind: Literal["turns"]
+    #: Folder of the run.
+    workdir: str
+    turns: TurnsAsked
+
+
 class RunRequest(Command):
     """Run a command to its end, which a ``CommandEnd`` reports."""
 
     kind: Literal["run"]
+    #: None where its ranks take no turns.
+    turns: TurnsAsked | None
     #: Folder of the run.
     workdir: str
     timeout_s: float
@@ -114,8 +140,8 @@ class KeepRequest(TypedDict):
     folder: str
 
 
-#: What a far end is asked to do: the second message to it, and the last.
-Request: TypeAlias = "RunRequest | CollectRequest | KeepRequest"
+#: What a far end is asked to do: the second message to it. After one of turns comes a last one.
+Request: TypeAlias = "RunRequest | TurnsRequest | CollectRequest | KeepRequest"
 
 
 class LeaseWait(TypedDict):
@@ -193,6 +219,9 @@ class ConductorSettings(_Greeted):
     """A launch over channels: ``launch.json`` in the run's folder."""
 
     nodes: list[NodeLaunch]
+    turns: TurnsAsked | None
+    #: Descriptor of the socket to the referee of the pair; None without turns.
+    referee: int | None
 
 
 class ShellSettings(_Greeted):

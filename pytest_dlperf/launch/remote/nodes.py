@@ -218,6 +218,7 @@ def ask(
                             "interface_variables": [],
                             "timeout_s": timeout_s,
                             "send_back": False,
+                            "turns": None,
                         }
                     )
                 elif kind == "O":

@@ -27,6 +27,7 @@ from pytest_dlperf.launch.remote.messages import (
 from pytest_dlperf.launch.remote.rsh_agent import SHELL
 from pytest_dlperf.launch.remote.sent_to_hosts import ENVIRONMENT_FILE, program_in_copy
 from pytest_dlperf.launch.remote.transport import Transport
+from pytest_dlperf.launch.turns.lines import Turns
 
 #: Where the ranks meet on the first node, unless the launcher finds a port itself.
 _DEFAULT_PORT: Final = 29500
@@ -149,8 +150,10 @@ def write_nonce(nonce: Nonce) -> None:
     Path(nonce["path"]).write_text(nonce["text"], encoding="ascii")
 
 
-def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
+def command_over_hosts(plan: LaunchPlan, turns: Turns | None = None) -> tuple[str, ...]:
     """Write the conductor's file for ``plan`` into its folder; return the conductor's command.
+
+    Its ranks take ``turns`` with those of another launch.
 
     The file holds environment variables: only its owner may read it, and the conductor removes it.
     """
@@ -165,6 +168,8 @@ def command_over_hosts(plan: LaunchPlan) -> tuple[str, ...]:
         "nonce": nonce,
         "connect_timeout_s": CONNECT_TIMEOUT_S,
         "timeout_s": plan.timeout_s,
+        "turns": None if turns is None else {"records": plan.records, "ranks": turns.ranks},
+        "referee": None if turns is None else turns.referee,
         "nodes": [
             {
                 "reach": _here(reach_to_json(node.reach)),

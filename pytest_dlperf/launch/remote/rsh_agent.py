@@ -20,6 +20,7 @@ if __name__ == "__main__":  # run by its path, in isolated mode
 
 from pytest_dlperf.launch.remote.channel import Channel, as_exit_code, pump, reach_from_json
 from pytest_dlperf.launch.remote.messages import ShellSettings
+from pytest_dlperf.launch.turns.freezer import CHANNEL_NAME, set_name
 
 #: Options of ssh that take a value.
 _WITH_VALUE: Final = frozenset("BbcDEeFIiJLlmOopQRSWw")
@@ -53,6 +54,7 @@ def main(argv: list[str]) -> int:
     settings_file = Path(argv[0])
     settings: ShellSettings = json.loads(settings_file.read_text(encoding="utf-8"))
     workdir = settings_file.parent
+    set_name(CHANNEL_NAME)
     host, command = parse(argv[1:])
     # This process must call the real ssh, which is hidden from the launcher.
     hidden = str(workdir / Path(SHELL).parent)
@@ -88,6 +90,8 @@ def main(argv: list[str]) -> int:
             "timeout_s": settings["timeout_s"],
             # The conductor fetches the records: this process ends with its launcher.
             "send_back": False,
+            # The conductor's own channel to the host gives them.
+            "turns": None,
         }
     )
     return _until_it_ends(channel, asked)

@@ -51,6 +51,7 @@ def run(
             "kind": "run", "argv": list(argv), "env": env, "prefix": [], "files": files, "cwd": "",
             "workdir": str(workdir), "meet_at": "", "interface_variables": [], "timeout_s": 60.0,
             "send_back": send_back,
+            "turns": None,
         }
     )  # fmt: skip
 

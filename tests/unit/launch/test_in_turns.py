@@ -17,7 +17,7 @@ import pytest
 from pytest_dlperf.core.run import EndReason, LaunchPlan
 from pytest_dlperf.core.wire import iterations_of_a_turn
 from pytest_dlperf.launch.process.execute import InTurns, execute_in_turns
-from pytest_dlperf.launch.process.referee import TurnsPlan
+from pytest_dlperf.launch.turns.referee import TurnsPlan
 
 HOME = str(Path(__file__).parents[3])
 WINDOW = TurnsPlan(ranks=2, iterations=20)
@@ -31,7 +31,7 @@ folder, fault = Path(sys.argv[1]), sys.argv[2]
 written = []
 
 def train(rank):
-    turns = InTurns(folder, rank)
+    turns = InTurns(folder, rank, window_begin=5)
     if fault == "build" and rank:
         os._exit(3)
     turns.await_warm_up()

@@ -1,0 +1,138 @@
+"""The turns of one node's part of a launch: its ranks' FIFOs, and the freezer between turns.
+
+The referee sends lines, and gets lines. To the node: ``turn N`` (thaw, and let each rank do so
+many iterations), ``thaw``, ``freeze``. From it: what ranks report, unchanged; and when it is
+frozen, ``frozen``, with the sizes of its logs as JSON, or ``moving`` with what does not stand
+still. Standard library only: it is sent to far ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pytest_dlperf.core.wire import TURN_REPORTS, rank_file
+from pytest_dlperf.launch.turns.freezer import Freezer
+from pytest_dlperf.launch.turns.lines import Lines
+
+TURN: Final = "turn"
+THAW: Final = "thaw"
+FREEZE: Final = "freeze"
+FROZEN: Final = "frozen"
+MOVING: Final = "moving"
+
+
+class NodeTurns:
+    """Carries out what the referee says to the ranks of one node.
+
+    Nodes that share files make the same FIFOs, and each has a pipe of its own behind them. Raises
+    ``OSError`` where a FIFO cannot be made in ``folder``, that of the records.
+    """
+
+    def __init__(self, folder: Path, ranks: int, run: str) -> None:
+        self._paths = [folder / rank_file(rank, "turn") for rank in range(ranks)]
+        if ranks:
+            self._paths.append(folder / TURN_REPORTS)
+        self._descriptors: list[int] = []
+        self._text = b""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            for path in self._paths:
+                self._descriptors.append(_open(path))
+        except OSError:
+            self._close_fifos()
+            raise
+        self._freezer = Freezer(run)
+
+    def begin(self, launcher: int) -> None:
+        """Have the launcher, which has just been started, and what it starts frozen."""
+        self._freezer.add(launcher)
+
+    @property
+    def reports(self) -> list[int]:
+        """The descriptor that has what ranks report; none where no rank reports."""
+        return self._descriptors[-1:]
+
+    def take_reports(self) -> list[str]:
+        """Return the lines that ranks have reported."""
+        try:
+            self._text += os.read(self.reports[0], 65536)
+        except BlockingIOError:
+            return []
+        *lines, self._text = self._text.split(b"\n")
+        return [line.decode() for line in lines]
+
+    def obey(self, line: str, sizes: Callable[[], Mapping[str, int]] = dict) -> str:
+        """Do what ``line`` says; return the answer, or nothing.
+
+        ``sizes`` returns the bytes of each log, once the run is frozen.
+        """
+        word, _, value = line.partition(" ")
+        if word == FREEZE:
+            moving = self._freezer.freeze()
+            return f"{MOVING} {moving}" if moving else f"{FROZEN} {json.dumps(sizes())}"
+        self._freezer.thaw()
+        if word == TURN:
+            for descriptor in self._descriptors[:-1]:
+                os.write(descriptor, f"{int(value)}\n".encode())
+        return ""
+
+    def close(self) -> None:
+        """Let all go on, and remove the FIFOs: nobody gives turns any more."""
+        self._freezer.close()
+        self._close_fifos()
+
+    def remove(self) -> None:
+        """Remove what is left, once the run has ended."""
+        self._freezer.remove()
+
+    def _close_fifos(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+        self._descriptors = []
+
+
+class GivenTurns:
+    """Turns of a node that its referee gives over a socket."""
+
+    def __init__(self, referee: Lines, node: NodeTurns) -> None:
+        self._referee, self._node = referee, node
+
+    def begin(self, launcher: int) -> None:
+        """Have the launcher, which has just been started, and what it starts frozen."""
+        self._node.begin(launcher)
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Descriptors to wait for."""
+        return [*self._node.reports, *([] if self._referee.is_over else [self._referee.fileno()])]
+
+    def go_on(self, readable: Sequence[int], sizes: Callable[[], Mapping[str, int]]) -> None:
+        """Take what has come, and send the answers; ``sizes`` as ``NodeTurns.obey`` says."""
+        if set(self._node.reports) & set(readable):
+            for line in self._node.take_reports():
+                self._referee.send(line)
+        if self._referee.fileno() in readable:
+            for line in self._referee.take():
+                if answer := self._node.obey(line, sizes):
+                    self._referee.send(answer)
+
+    def close(self) -> None:
+        """Let all go on; nobody gives turns any more."""
+        self._node.close()
+        self._referee.close()
+
+
+def _open(path: Path) -> int:
+    try:
+        os.mkfifo(path, 0o600)
+    except FileExistsError:
+        if not path.is_fifo():
+            raise
+    # For both ways, so that neither side waits for the other to open it
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK)

@@ -1,0 +1,165 @@
+"""The referee of a pair in lock-step: both launches live at once, and take turns in their windows.
+
+A turn is a few iterations of all ranks of one launch, while the other launch is frozen. So both
+meet the same neighbours, clocks and temperature: "duet benchmarking" (Bulej et al., ICPE 2020,
+https://arxiv.org/abs/2001.05811). ``node.py`` is the other end of a launch's socket, on each of
+its nodes, and ``worker/turns.py`` that of its FIFOs, in each rank.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pytest_dlperf.core.wire import TURN_S, iterations_of_a_turn
+from pytest_dlperf.launch.turns.lines import Lines
+from pytest_dlperf.launch.turns.node import FREEZE, FROZEN, MOVING, THAW, TURN
+
+
+class TurnsPlan(NamedTuple):
+    """What the launches of a pair have in common."""
+
+    ranks: int
+    #: Iterations of the measured window.
+    iterations: int
+    #: Seconds of a turn that are aimed at.
+    turn_s: float = TURN_S
+    #: Whether the launch that waits is frozen.
+    is_frozen: bool = True
+
+
+@dataclass
+class _Side:
+    """One launch, as the referee sees it."""
+
+    lines: Lines
+    left: int
+    #: Ranks that have built their training.
+    built: set[int] = field(default_factory=set)
+    #: Seconds of a step by rank, of the ranks that have warmed up.
+    ready_s: dict[int, float] = field(default_factory=dict)
+    #: Ranks that have yet to finish the turn of their launch.
+    in_turn: set[int] = field(default_factory=set)
+    is_freezing: bool = False
+    is_frozen: bool = False
+    #: What did not stand still between turns; empty for nothing.
+    moving: str = ""
+    is_released: bool = False
+    #: Whether a rank takes no more turns: it has failed.
+    has_left: bool = False
+
+
+class Referee:
+    """Gives two launches their turns: each warms up alone, then come pairs of turns.
+
+    In each pair a random launch is first. ``sockets`` lead to the launches.
+    """
+
+    def __init__(
+        self, sockets: Sequence[Lines], turns_plan: TurnsPlan, order: random.Random
+    ) -> None:
+        self._sides = [_Side(lines, turns_plan.iterations) for lines in sockets]
+        self._plan = turns_plan
+        self._random = order
+        self._length = 0
+        #: Launches whose turns are next, the next one last.
+        self._next: list[int] = []
+
+    def wait(self, timeout_s: float) -> None:
+        """Take reports for up to ``timeout_s``; give the next turn when one is over."""
+        living = [side for side in self._sides if not side.lines.is_over]
+        readable, _, _ = select.select([side.lines for side in living], [], [], timeout_s)
+        for side in living:
+            if side.lines in readable:
+                for line in side.lines.take():
+                    _take(side, line)
+        is_built = all(len(side.built) == self._plan.ranks for side in self._sides)
+        if is_built and not any(side.in_turn or side.is_freezing for side in self._sides):
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Freeze who is to wait, else begin the next turn; none is under way."""
+        if not self._next and any(side.left for side in self._sides):
+            self._next = self._random.sample(range(len(self._sides)), len(self._sides))
+        if not self._next:
+            if not any(side.is_released for side in self._sides):
+                for side in self._sides:
+                    side.lines.send(THAW)  # what follows the window may take long
+                    side.is_frozen = False
+                self.release(0)
+            return
+        side = self._sides[self._next[-1]]
+        if side.ready_s and self._freeze_others(side):
+            return
+        del self._next[-1]
+        side.in_turn, side.is_frozen = set(range(self._plan.ranks)), False
+        if not side.ready_s:
+            side.lines.send(f"{TURN} 0")  # its warm-up
+            return
+        if not self._length:
+            step_s = max(max(each.ready_s.values()) for each in self._sides)
+            plan = self._plan
+            self._length = iterations_of_a_turn(plan.iterations, step_s, plan.turn_s)
+        side.left -= min(side.left, self._length)
+        side.lines.send(f"{TURN} {self._length}")
+
+    def _freeze_others(self, side: _Side) -> bool:
+        """Begin to freeze the launches that are to wait; return whether there was any to freeze.
+
+        Only between turns of the window: what waits longer, as for the other one's warm-up, may
+        miss the heartbeats of its own libraries.
+        """
+        waiting = [other for other in self._sides if other is not side and not other.is_frozen]
+        for other in waiting if self._plan.is_frozen else ():
+            other.is_freezing = True
+            other.lines.send(FREEZE)
+        return self._plan.is_frozen and bool(waiting)
+
+    def release(self, index: int) -> None:
+        """Let a launch go on to its end, after its last turn."""
+        side = self._sides[index]
+        if not side.is_released:
+            side.is_released = True
+            side.lines.send(f"{TURN} 0")
+
+    def is_through(self, index: int) -> bool:
+        """Return whether a launch may end: it has had all its turns."""
+        return self._sides[index].is_released
+
+    @property
+    def left(self) -> int | None:
+        """Return a launch of which a rank has failed, and takes no more turns; None for none."""
+        return next((i for i, side in enumerate(self._sides) if side.has_left), None)
+
+    def moving(self, index: int) -> str:
+        """Return what of a launch did not stand still between turns; empty for nothing."""
+        return self._sides[index].moving
+
+    @property
+    def awaited(self) -> int:
+        """Return the launch that the other one waits for."""
+        for index, side in enumerate(self._sides):
+            if side.in_turn or side.is_freezing or len(side.built) < self._plan.ranks:
+                return index
+        return next((i for i, side in enumerate(self._sides) if side.is_released), 0)
+
+
+def _take(side: _Side, line: str) -> None:
+    word, _, value = line.partition(" ")
+    if word in {FROZEN, MOVING}:
+        side.is_freezing, side.is_frozen = False, True
+        side.moving = side.moving or (value if word == MOVING else "")
+        return
+    rank, (word, *values) = int(word), value.split()
+    if word == "built":
+        side.built.add(rank)
+        return
+    if word == "left":
+        side.has_left = True
+        return
+    if word == "ready":
+        side.ready_s[rank] = float(values[0])
+    side.in_turn.discard(rank)
