@@ -28,9 +28,9 @@ from pytest_dlperf.measure.shared_drift import with_shared_drift
 
 #: Each arm waits while the other one computes.
 _LONGER: Final = 2
-#: CPU seconds a second of waiting above which ranks do work while they wait: loaders that read
-#: ahead would hide that they became slower. Of ranks that wait idle it is about 0.01.
-_READS_AHEAD: Final = 0.25
+#: CPU seconds a second of waiting above which ranks work while they wait, as those of a container
+#: may that cannot be frozen: loaders that read ahead would hide that they became slower.
+_WORKS: Final = 0.25
 #: Seconds of a turn. Between unchanged arms of tiny TSM on a shared two-core virtual machine, 200
 #: iterations differed by 14 and 17 % in turns of 0.5 and 1.5 s, by 5 % in these.
 _TURN_S: Final[Mapping[DeviceKind, float]] = {"cpu": 0.15, "gpu": TURN_S}
@@ -80,9 +80,12 @@ def with_longer_window(case: Case, pair: Mapping[str, MeasuredRun]) -> Case | No
     """Return ``case`` with a window of some seconds, by the steps of ``pair``.
 
     The faster arm counts: what slowed the other one may be over. None where it has such a window,
-    on GPUs, and where its marker or the command line gave another one than a protocol's.
+    on GPUs, where its marker or the command line gave another one than a protocol's, and where a
+    program is not told how long it is to train.
     """
     protocol = case.protocol
+    if case.command and not any("{iterations}" in word for word in case.command):
+        return None
     windows = {standard.window for standard in PROTOCOLS.values()}
     is_given = protocol.declared_window is not None or protocol.window not in windows
     if is_given or case.layout.device != "cpu":
@@ -116,6 +119,7 @@ def launch_in_turns(
         turn_s=_TURN_S[case.layout.device],
     )
     runs: dict[str, Run] = {}
+    moving: dict[str, str] = {}
     failed = sides[0]
 
     def launch() -> Run:
@@ -136,6 +140,7 @@ def launch_in_turns(
 
         ended = execute_in_turns(plans, turns_plan, order, lease=first.lease, on_tick=tick)
         runs.update(zip(sides, ended.runs, strict=True))
+        moving.update(zip(sides, ended.moving, strict=True))
         failed = sides[ended.failed or 0]
         return runs[failed]
 
@@ -149,7 +154,8 @@ def launch_in_turns(
     for side in sorted(sides, key=lambda side: side != failed):  # its error is the cause
         alone = Launched(run=runs[side], failed=(), is_given_up=False)
         try:
-            measured[side] = _read(case, runners[side], launched if side == failed else alone)
+            launched_side = launched if side == failed else alone
+            measured[side] = _read(case, runners[side], launched_side, moving[side])
         except CaseError as error:
             raise ArmFailedError(error, side, first.bench.policy.options) from error
     took_s = max(run.elapsed_s for run in runs.values()) / len(sides)
@@ -162,8 +168,11 @@ def launch_in_turns(
     return pair
 
 
-def _read(case: Case, runner: Runner, launched: Launched) -> MeasuredRun:
-    """Return what a run of a pair measured; raise ``CaseError``, or ``DoNotFitError``."""
+def _read(case: Case, runner: Runner, launched: Launched, moving: str) -> MeasuredRun:
+    """Return what a run of a pair measured; raise ``CaseError``, or ``DoNotFitError``.
+
+    ``moving`` is what could not be frozen.
+    """
     records = read_records(Path(launched.run.plan.records))
     try:
         measured = runner.read(case, launched)
@@ -177,16 +186,13 @@ def _read(case: Case, runner: Runner, launched: Launched) -> MeasuredRun:
     summary = measured.summary
     if not summary.turns:
         raise CaseError(f"its ranks took no turns; see {launched.run.log}", subject=case.id)
-    if any(_reads_ahead(rank.by_kind["turns"]) for rank in records):
-        raise DoNotFitError(
-            "the processes of a rank work while it waits, as loaders that read ahead do"
-        )
+    if any(_works(rank.by_kind["turns"]) for rank in records):
+        why = f" ({moving})" if moving else ""
+        raise DoNotFitError(f"the processes of a rank work while it waits, unfrozen{why}")
     # A training that waited for its turn to warm up has none
     metrics = {name: value for name, value in summary.metrics.items() if name != _FIRST_STEP}
     return measured._replace(summary=replace(summary, time_to_first_step_s=None, metrics=metrics))
 
 
-def _reads_ahead(turns: TurnsRecord) -> bool:
-    return turns["waited_cpu_seconds"] > max(
-        _OF_COUNTERS_S, _READS_AHEAD * turns["waited_seconds"]
-    )
+def _works(turns: TurnsRecord) -> bool:
+    return turns["waited_cpu_seconds"] > max(_OF_COUNTERS_S, _WORKS * turns["waited_seconds"])

@@ -112,11 +112,11 @@ class Referee:
         Only between turns of the window: what waits longer, as for the other one's warm-up, may
         miss the heartbeats of its own libraries.
         """
-        waiting = [other for other in self._sides if other is not side and not other.is_frozen]
-        for other in waiting if self._plan.is_frozen else ():
-            other.is_freezing = True
-            other.lines.send(FREEZE)
-        return self._plan.is_frozen and bool(waiting)
+        moving = [each for each in self._sides if each is not side and not each.is_frozen]
+        for waiting in moving if self._plan.is_frozen else ():
+            waiting.is_freezing = True
+            waiting.lines.send(FREEZE)
+        return self._plan.is_frozen and bool(moving)
 
     def release(self, index: int) -> None:
         """Let a launch go on to its end, after its last turn."""
