@@ -283,13 +283,15 @@ class Case:
         per_epoch, epochs = self.samples_per_epoch, self.epochs
         return None if per_epoch is None or epochs is None else per_epoch * epochs
 
-    @property
-    def command_line(self) -> tuple[str, ...]:
-        """The command with its placeholders filled in; other braces stay."""
+    def command_line(self, *, further_iterations: int = 0) -> tuple[str, ...]:
+        """Return the command with its placeholders filled in; other braces stay.
+
+        It is told to train ``further_iterations`` beyond those of the case.
+        """
         of_layout = {
             "devices_per_node": self.layout.devices_per_node,
             "nodes": self.layout.nodes,
-            "iterations": self.protocol.iterations,
+            "iterations": self.protocol.iterations + further_iterations,
             "warmup": self.protocol.warmup,
         }
         values = dict(self.options)

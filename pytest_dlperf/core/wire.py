@@ -241,6 +241,9 @@ class MarkSettings(NamedTuple):
     batch_size_per_device: int = 0
     #: Whether the measured window is run in turns with the other arm of a pair.
     turns: bool = False
+    #: Steps after the window that are profiled, and further ones that py-spy samples; 0 for none.
+    profiled_steps: int = 0
+    sampled_steps: int = 0
 
     def to_json(self) -> str:
         """Return the value of ``MARK_VARIABLE``."""

@@ -5,11 +5,49 @@ Standard library only, as ``wire_records.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 if TYPE_CHECKING:
     # Not in the standard library of Python 3.10.
     from typing_extensions import NotRequired
+
+#: Steps that are profiled: so many where they are long, and more where they are short, since
+#: whatever else runs on the machine disturbs a larger share of a few short ones.
+FEWEST_STEPS: Final = 5
+MOST_STEPS: Final = 20
+_PROFILED_S: Final = 2.0
+#: Steps whose allocations are recorded: what a step leaves behind is there several times.
+MEMORY_STEPS: Final = 3
+#: So long steps are sampled by py-spy, and not more of them.
+_SAMPLED_S: Final = 1.5
+_MOST_SAMPLED: Final = 300
+
+
+def steps_in_profile(step_s: float) -> int:
+    """Return how many steps of ``step_s`` seconds are profiled."""
+    return max(FEWEST_STEPS, min(MOST_STEPS, int(_PROFILED_S / max(step_s, 1e-6))))
+
+
+def steps_in_stacks(step_s: float) -> int:
+    """Return how many steps of ``step_s`` seconds py-spy samples."""
+    return max(3, min(_MOST_SAMPLED, round(_SAMPLED_S / max(step_s, 1e-6))))
+
+
+class ProfiledSteps(NamedTuple):
+    """Steps after the window of a program, whose ranks do not ask each other how many."""
+
+    profiled: int
+    sampled: int
+
+    @classmethod
+    def of_seconds(cls, step_s: float) -> ProfiledSteps:
+        """Return the numbers for steps of ``step_s`` seconds."""
+        return cls(steps_in_profile(step_s), steps_in_stacks(step_s))
+
+    @property
+    def in_all(self) -> int:
+        """The first, which is not kept; those of the profile, of allocations, and of stacks."""
+        return 1 + self.profiled + MEMORY_STEPS + self.sampled
 
 
 class ProfiledWindow(TypedDict):

@@ -5,6 +5,7 @@ These launches are never judged or stored; what goes wrong with them is a note b
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.outcome import Explanation
 from pytest_dlperf.core.run import Run
 from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Verdict
-from pytest_dlperf.core.wire_profile import ProfileRecord
+from pytest_dlperf.core.wire_profile import ProfiledSteps, ProfileRecord
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.explain.attribution import attribute, rank_of
@@ -165,17 +166,22 @@ def explained(judgement: Judgement, explanation: Explanation) -> Judgement:
 
 def _cannot(case: Case, runner: Runner, measured: Measured, *, launches: int) -> str:
     """Return why steps of ``case`` are not profiled; empty if they can be."""
-    if case.command:
-        return "the cause is not known: a program of its own cannot be profiled yet"
-    if not FRAMEWORKS[case.framework].has_profiles:
+    assert measured.measurement is not None
+    if case.command and not any(run.ranks for run in measured.measurement.runs):
+        return (
+            "the cause is not known: a program that is read by its log has no steps to profile; "
+            "mark them (pytest_dlperf.mark.step)"
+        )
+    framework = FRAMEWORKS.get(case.framework)
+    if framework is not None and not framework.has_profiles:
         return f"the cause is not known: steps of {case.framework} cannot be profiled yet"
     if (
         _grown_memory(measured.judgement) is not None
         and not _is_slower(measured.judgement)
-        and not FRAMEWORKS[case.framework].has_memory_places
+        and framework is not None
+        and not framework.has_memory_places
     ):
         return f"where the memory grew is not known: {case.framework} does not say who allocates"
-    assert measured.measurement is not None
     if measured.measurement.inject:
         return "the slowdown is --dlperf-inject, so nothing was profiled"
     budget = runner.bench.policy.budget
@@ -185,6 +191,12 @@ def _cannot(case: Case, runner: Runner, measured: Measured, *, launches: int) ->
             f"of {budget.text}"
         )
     return ""
+
+
+def _step_s(measured: Measured) -> float:
+    """Return the seconds of a step of the case."""
+    assert measured.measurement is not None
+    return min(statistics.median(run.step_seconds) for run in measured.measurement.runs)
 
 
 def _longest_s(measured: Measured) -> float:
@@ -202,7 +214,8 @@ class _Profiled:
 def _profiled(case: Case, runner: Runner, number: int, measured: Measured) -> _Profiled:
     """Launch ``case`` once with a profile; raise ``DlperfError`` if there is none."""
     bench = runner.bench
-    plan = runner.plan(case, f"explain{number}", profile=True)
+    steps = ProfiledSteps.of_seconds(_step_s(measured))
+    plan = runner.plan(case, f"explain{number}", profile=steps)
     limit_s = min(plan.timeout_s, _LONGER * _longest_s(measured) + _MORE_S)
     if (budget := bench.policy.budget) is not None:
         if not budget.allows(_longest_s(measured)):
@@ -216,9 +229,9 @@ def _profiled(case: Case, runner: Runner, number: int, measured: Measured) -> _P
     records = read_records(Path(plan.records))
     profiles = {rank.rank: rank.by_kind["profile"] for rank in records if rank.wrote("profile")}
     problems = [profile["problem"] for profile in profiles.values() if "problem" in profile]
-    if problems:
+    if problems and run.exit_code == 0:
         raise ProfileError(problems[0])
-    if len(profiles) < case.ranks:
+    if problems or len(profiles) < case.ranks:
         raise ProfileError(_why_none(case, run, limit_s, records))
     notes = [profile["note"] for profile in profiles.values() if profile.get("note")]
     traces = [profile["trace"] for profile in profiles.values() if profile.get("trace")]

@@ -39,10 +39,10 @@ def conditions_of(
     flops = model.get("flops_by_dtype", {})
     dtype = max(flops, key=lambda name: flops[name]) if flops else "unknown"
     # Only the command that is run has its secrets: another key is no other condition
-    secrets = secrets_of(os.environ, [*case.command_line, *target.prefix])
+    secrets = secrets_of(os.environ, [*case.command_line(), *target.prefix])
     options: dict[str, OptionValue] = masked_values(dict(case.options), secrets)
     if case.command:
-        options["command"] = shlex.join(masked(word, secrets) for word in case.command_line)
+        options["command"] = shlex.join(masked(word, secrets) for word in case.command_line())
     # A program's marks may say another work than the marker, as for batches that are packed
     reported_work, split = facts.get("work"), case.parallelism.split
     share = split / case.devices_of_process

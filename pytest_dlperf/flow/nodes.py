@@ -140,7 +140,7 @@ class Nodes:
 def code_of(case: Case, target: Target) -> list[str]:
     """Return the files of this host whose code the ranks of ``case`` run, as far as known."""
     if case.command:
-        named = (Path(target.folder, word) for word in case.command_line[1:])
+        named = (Path(target.folder, word) for word in case.command_line()[1:])
         return [str(path) for path in named if path.is_file()]
     module = case.workload.partition(":")[0].replace(".", "/")
     for folder in target.python_path:

@@ -28,6 +28,7 @@ from pytest_dlperf.core.run import (
 )
 from pytest_dlperf.core.secret_texts import masked, secrets_of
 from pytest_dlperf.core.verdict import Judgement
+from pytest_dlperf.core.wire_profile import ProfiledSteps
 from pytest_dlperf.flow.log_unit import check_unit
 from pytest_dlperf.judge.problem_codes import UNSTEADY
 from pytest_dlperf.judge.screen import samples_scaling
@@ -195,11 +196,11 @@ class Runner:
         *,
         scaling: bool = False,
         turns: bool = False,
-        profile: bool = False,
+        profile: ProfiledSteps | None = None,
     ) -> LaunchPlan:
         """Return the plan of a launch whose ``folder`` of the case is empty; raise ``CaseError``.
 
-        It samples scaling, takes turns with the other arm's launch, or profiles steps.
+        It samples scaling, takes turns with the other arm's launch, or profiles so many steps.
         """
         check_unit(case)
         workdir = self.bench.folder / case.id / folder
@@ -316,7 +317,7 @@ def launch_again(
         records = read_records(Path(run.plan.records))
         why = launch_failure(run, records, _end_of(run.log), is_program=bool(case.command))
         # Said at once, before there is an outcome
-        why = masked(why, secrets_of(os.environ, case.command_line))
+        why = masked(why, secrets_of(os.environ, case.command_line()))
         if not why:
             return Launched(run=run, failed=tuple(failed), is_given_up=False)
         if len(failed) + 1 == _LAUNCHES or not is_allowed():

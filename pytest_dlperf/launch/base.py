@@ -14,6 +14,7 @@ from pytest_dlperf.core.arm import Reported, Tree
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.place import Host, NodePart
 from pytest_dlperf.core.wire import RankArguments
+from pytest_dlperf.core.wire_profile import ProfiledSteps
 from pytest_dlperf.launch.remote.sent_to_hosts import with_travelling
 from pytest_dlperf.launch.remote.transport import Transport
 
@@ -40,8 +41,9 @@ class Target:
     scaling: bool = True
     #: Whether its runs take turns with those of the other arm.
     turns: bool = False
-    #: Whether its ranks profile steps after the window: such a run is never judged.
-    profile: bool = False
+    #: Steps after the window that its ranks profile, where it is a program's; such a run is never
+    #: judged. None: it profiles nothing.
+    profile: ProfiledSteps | None = None
     #: Folder of real data; as the ranks see it.
     data: str | None = None
     #: Put before the launcher's command; behind it there may be other files and programs.
@@ -99,7 +101,8 @@ class Launcher(ABC):
 
 def program_command(case: Case, target: Target) -> tuple[str, ...]:
     """Return the command of a user's program; a bare ``python`` is the target's interpreter."""
-    first, *rest = case.command_line
+    further = target.profile.in_all if target.profile else 0
+    first, *rest = case.command_line(further_iterations=further)
     return (target.python if first in _PYTHON else first, *rest)
 
 
@@ -156,7 +159,7 @@ def rank_command(
         scaling=target.scaling and case.world_size > 1,
         inject=target.inject,
         turns=target.turns,
-        profile=target.profile,
+        profile=target.profile is not None,
     )
     return with_travelling(
         target, workdir, (target.python, "-m", "pytest_dlperf.worker", *arguments.flags())

@@ -72,11 +72,11 @@ def check_launcher_in_command(case: Case) -> None:
     Another number of ranks; the command once a rank, each of which starts all; or ranks that meet
     on a port of this host on which something listens.
     """
-    launcher = _launcher_in(case.command_line)
+    launcher = _launcher_in(case.command_line())
     if launcher is None:
         return
     first, words = launcher
-    name, argv = " ".join(first), case.command_line[len(first) :]
+    name, argv = " ".join(first), case.command_line()[len(first) :]
     if case.launcher != "none" and case.ranks > 1:
         raise CaseError(
             f"{name} in the command starts all ranks, and the case's launcher would "

@@ -229,6 +229,8 @@ def _program_env(
         on_gpu=case.layout.device == "gpu",
         batch_size_per_device=case.batch_size_per_device,
         turns=target.turns,
+        profiled_steps=target.profile.profiled if target.profile else 0,
+        sampled_steps=target.profile.sampled if target.profile else 0,
     )
     env = {MARK_VARIABLE: mark.to_json()}
     if case.framework == "jax" and case.layout.device == "cpu":

@@ -157,4 +157,4 @@ class Resources:
 
     def secrets(self, case: Case) -> list[str]:
         """Return the values that no report may hold."""
-        return secrets_of(os.environ, [*case.command_line, *self.settings.place.prefix])
+        return secrets_of(os.environ, [*case.command_line(), *self.settings.place.prefix])

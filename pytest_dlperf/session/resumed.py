@@ -253,7 +253,7 @@ def judged_now(outcome: Outcome, bench: Bench) -> Outcome:
 def differences(case: Case, outcome: Outcome, now: Now) -> Iterator[str]:
     """Yield what is not as it was when ``outcome`` was measured, in words."""
     was: Mapping[str, object] = encode(outcome.case)
-    secrets = secrets_of(os.environ, case.command_line)
+    secrets = secrets_of(os.environ, case.command_line())
     for name, value in case_as_written(case, secrets).items():
         if was[name] != value:
             yield f"{name} of the case: {value}, was {was[name]}"

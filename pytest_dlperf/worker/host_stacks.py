@@ -22,9 +22,6 @@ from typing import Final
 from pytest_dlperf.core.wire_profile import HostStack
 
 _PER_SECOND: Final = 100
-#: So long steps are sampled, and not more of them.
-_SECONDS: Final = 1.5
-_MOST_STEPS: Final = 300
 _STARTS_S: Final = 15.0
 _ENDS_S: Final = 15.0
 #: Stacks that are kept, those with the most time.
@@ -33,11 +30,6 @@ _MOST: Final = 40
 _DEEPEST: Final = 12
 #: From <linux/prctl.h>: another process may trace this one, where only ancestors may (Yama).
 _PR_SET_PTRACER: Final = 0x59616D61
-
-
-def steps_of(step_s: float) -> int:
-    """Return how many steps of ``step_s`` seconds are sampled."""
-    return max(3, min(_MOST_STEPS, round(_SECONDS / max(step_s, 1e-6))))
 
 
 def sampler(folder: Path, rank: int) -> Sampler | None:

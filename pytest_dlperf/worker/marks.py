@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 from pytest_dlperf.core.wire_records import (
@@ -41,6 +41,9 @@ from pytest_dlperf.worker.records import (
 from pytest_dlperf.worker.settings import settings_record
 from pytest_dlperf.worker.training_records import Steps, write_training
 from pytest_dlperf.worker.turns import InTurns, Turns
+
+if TYPE_CHECKING:
+    from pytest_dlperf.worker.marked_profile import MarkedProfile
 
 #: Libraries that train, or that hold the numbers of a training: every program that trains in its
 #: own process imports one of them.
@@ -111,6 +114,8 @@ class Marks:
         self._open: tuple[str, int] | None = None
         self._thread = 0
         self._phase: Phase | None = None
+        #: Of the steps after the last measured one, where they are profiled.
+        self._profile: MarkedProfile | None = None
         self._is_over = False
         # The files belong to this process; a forked child opens its own, see ``mark.step``.
         os.register_at_fork(after_in_child=self._leave)
@@ -256,6 +261,8 @@ class Marks:
         place, is_open = self._open, self._open is not None
         if self._is_over or error is not None:
             self.abandon()
+            if self._profile is not None and is_open and error is None:
+                self._profile.step_ended()
             if error is not None and not self._is_over:
                 self._write_failure(error, _left(place, error))
             return
@@ -417,6 +424,13 @@ class Marks:
         if (imports := imported()) is not None:
             write(imports=imports)
         self._write_host_canary("after")
+        if settings.profiled_steps:
+            # Nothing of it is loaded in a run that is judged
+            from pytest_dlperf.worker.marked_profile import MarkedProfile
+
+            self._is_over = True
+            self._profile = MarkedProfile(settings, self._records, device)
+            return
         write(end=MomentRecord(time=time.time()))
         self.close()
 

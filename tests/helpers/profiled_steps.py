@@ -23,7 +23,7 @@ WINDOWS = 10
 def profile_alike_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave py-spy out, which is tried by itself; a slow machine profiles as many steps."""
     monkeypatch.setattr(host_stacks, "sampler", lambda *_: None)
-    monkeypatch.setattr(profiling, "_SECONDS", 1e6)
+    monkeypatch.setattr(profiling, "steps_in_profile", lambda _step_s: 20)
 
 
 def _as_it_is(loss: Any) -> Any:

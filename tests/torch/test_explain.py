@@ -1,8 +1,9 @@
-"""Profiles of a real training of two ranks: an operator is found, a rank is killed."""
+"""Profiles of real trainings of two ranks: an operator is found, a rank is killed."""
 
 from __future__ import annotations
 
 import gzip
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,59 @@ def test_calls_that_one_arm_alone_has_are_in_the_tables(
     assert [SECRET in text for text in texts] == [False] * 4
     assert all("load::…" in trace for trace in texts[2:])
     assert not freed.exists(), "a wrapper that is freed may wait for ever for a thread of gloo"
+
+
+PROGRAM = """
+import sys
+import torch
+import torch.distributed as dist
+from pytest_dlperf.mark import step
+
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(32, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(8, 32), torch.randn(384, 384)
+for _ in range(int(sys.argv[1])):
+    with step(work=8) as s:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        s.loss(loss)
+del model
+dist.destroy_process_group()
+"""
+
+
+def test_what_a_program_of_its_own_calls_now_is_named(folder: Folder):
+    """Of the steps that it marks, against the version that was committed."""
+    folder.write_file(
+        "test_net.py",
+        """
+        import pytest
+        @pytest.mark.dlperf(command=["python", "train.py", "{iterations}"], framework="torch",
+                            layout="1n2c", batch_size_per_device=8, iterations=12, warmup=4,
+                            runs=1, max_runs=1, speedup=None)
+        def test_net(dlperf):
+            dlperf.run()
+        """,
+    )
+    train = folder.path / "train.py"
+    train.write_text(PROGRAM, encoding="utf-8")
+    for words in (["init", "-q"], ["add", "train.py", "test_net.py"], ["commit", "-qm", "."]):
+        identity = ("-c", "user.name=t", "-c", "user.email=t@t")
+        subprocess.run(["git", *identity, *words], cwd=folder.path, check=True)
+    product = "        torch.mm(y, y)\n        loss.backward()\n"
+    train.write_text(PROGRAM.replace("        loss.backward()\n", product), encoding="utf-8")
+    _, (outcome,) = folder.run(
+        "-p", "tests.helpers.no_repeats", "--dlperf-against=HEAD", "--dlperf-explain=always"
+    )
+    explanation = outcome["explanation"]
+    assert explanation["note"] == ""
+    rows = {row["operator"]: row for row in explanation["operators"] if row["path"] == ""}
+    assert (rows["aten::mm"]["before_calls"], rows["aten::mm"]["after_calls"]) == (0, 1)
+    assert "aten::mm" in explanation["sentence"]
+    assert [row["rank"] for row in explanation["ranks"]] == [0, 1]
 
 
 KILLED = """

@@ -63,5 +63,5 @@ def test_what_cannot_be_meant_is_refused(keys: dict[str, Any], message: str):
 def test_a_program_of_any_framework_may_drive_several():
     words = ["python", "train.py", "--devices={devices_per_process}"]
     found = case("1n8g", 4, framework="torch", command=words)
-    assert found.command_line[-1] == "--devices=4"
+    assert found.command_line()[-1] == "--devices=4"
     assert found.ranks == 2

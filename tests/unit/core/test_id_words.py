@@ -101,7 +101,7 @@ def test_an_axis_of_a_program_is_a_word_of_its_command():
     keys = {**KEYS, "command": ["python", "x.py", "--seq={seq}", "{other}"], "unit": "samples"}
     del keys["workload"]
     cases = expand(**keys, options={"seq": [64, 128]})
-    assert [case.command_line[2:] for case in cases] == [
+    assert [case.command_line()[2:] for case in cases] == [
         ("--seq=64", "{other}"), ("--seq=128", "{other}"),
     ]  # fmt: skip
     with pytest.raises(UsageError, match=r"no word of the command has \{depth\}"):

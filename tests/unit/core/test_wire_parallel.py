@@ -131,11 +131,11 @@ def test_a_command_is_given_how_it_is_parallel():
     keys = {"suite": "gpt", "batch_size_per_device": 4, "layout": "1n8g"}
     words = ["python", "x.py", "--parallel={parallel}"]
     cases = expand(**keys, command=words, parallel=["ddp", "tp2"])
-    assert [case.command_line[-1] for case in cases] == ["--parallel=ddp", "--parallel=tp2"]
+    assert [case.command_line()[-1] for case in cases] == ["--parallel=ddp", "--parallel=tp2"]
     with pytest.raises(UsageError, match="parallel is a list, and no word of the command has"):
         expand(**keys, command=["python", "x.py"], parallel=["ddp", "tp2"])
     # An option of that name was there before
     [case] = expand(**keys, command=words, options={"parallel": "both"})
-    assert case.command_line[-1] == "--parallel=both"
+    assert case.command_line()[-1] == "--parallel=both"
     with pytest.raises(UsageError, match="parallel='tp2' and an option parallel; give it one"):
         expand(**keys, command=words, parallel="tp2", options={"parallel": ["a", "b"]})

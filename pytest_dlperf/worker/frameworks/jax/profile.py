@@ -11,8 +11,9 @@ import jax
 
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.worker import xla_compiles
-from pytest_dlperf.worker.frameworks import xplane_profiler
+from pytest_dlperf.worker.frameworks import profiling, xplane_profiler
 from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.frameworks.profiling import Profiling, Ranks
 from pytest_dlperf.worker.frameworks.xplane_profiler import XplaneProfiler
 from pytest_dlperf.worker.step_parts import COMPILATION, COMPILING, TraceEvent
 from pytest_dlperf.worker.xla_operators import xla_events
@@ -24,7 +25,16 @@ def profile(framework: Framework, step: Callable[[], Any], folder: Path) -> Prof
 
     Each is waited for, as those of the window are.
     """
-    profiler = XplaneProfiler(
+    return xplane_profiler.profile(framework, step, _profiler(folder), on_gpu=False)
+
+
+def profile_program(folder: Path, ranks: Ranks, *, on_gpu: bool) -> Profiling:
+    """Profile the steps of a program, as those of a workload."""
+    return profiling.profiled_steps(ranks, _profiler(folder), folder, on_gpu=False)
+
+
+def _profiler(folder: Path) -> XplaneProfiler:
+    return XplaneProfiler(
         name="jax.profiler",
         folder=folder,
         begin=_begin,
@@ -32,13 +42,6 @@ def profile(framework: Framework, step: Callable[[], Any], folder: Path) -> Prof
         annotate=jax.profiler.TraceAnnotation,
         events_of=events_of,
     )
-
-    def waited() -> Any:
-        loss = framework.keep_loss(step())
-        framework.synchronise()
-        return loss
-
-    return xplane_profiler.profile(framework, waited, profiler, on_gpu=False)
 
 
 def _begin(folder: str) -> None:

@@ -17,6 +17,7 @@ from paddle.profiler import Profiler, ProfilerTarget, RecordEvent
 from pytest_dlperf.core.wire_profile import LiveMemory, ProfileRecord
 from pytest_dlperf.worker.frameworks import profiling
 from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.frameworks.profiling import Profiling, Ranks, outermost
 from pytest_dlperf.worker.step_parts import (
     BACKWARD,
     COMMUNICATION,
@@ -44,6 +45,14 @@ def profile(
     profiler = PaddleProfiler(on_gpu=on_gpu, reduces=framework.job.world_size > 1)
     with _named_layers(layers), _named_collectives():
         return profiling.profile(framework, step, profiler, folder, on_gpu=on_gpu)
+
+
+def profile_program(folder: Path, ranks: Ranks, *, on_gpu: bool) -> Profiling:
+    """Profile the steps of a program, with the paths of the layers that it has."""
+    profiler = PaddleProfiler(on_gpu=on_gpu, reduces=paddle.distributed.get_world_size() > 1)
+    layers = outermost(paddle.nn.Layer, without=(paddle.DataParallel,))
+    with _named_layers(layers), _named_collectives():
+        return (yield from profiling.profiled_steps(ranks, profiler, folder, on_gpu=on_gpu))
 
 
 class PaddleProfiler:
@@ -139,7 +148,7 @@ class PaddleProfiler:
         finally:
             plain.unlink(missing_ok=True)
 
-    def live_memory(self, run: Callable[[], None]) -> LiveMemory | None:
+    def live_memory(self) -> Callable[[], LiveMemory] | None:
         """Return None: Paddle's allocators do not say where something was allocated."""
         return None
 

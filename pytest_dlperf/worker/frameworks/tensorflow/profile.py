@@ -9,8 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from pytest_dlperf.core.wire_profile import ProfileRecord
-from pytest_dlperf.worker.frameworks import xplane_profiler
+from pytest_dlperf.worker.frameworks import profiling, xplane_profiler
 from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.frameworks.profiling import Profiling, Ranks
 from pytest_dlperf.worker.frameworks.xplane_profiler import XplaneProfiler
 from pytest_dlperf.worker.step_parts import TraceEvent
 from pytest_dlperf.worker.tensorflow_operators import tensorflow_events
@@ -21,7 +22,16 @@ def profile(
     framework: Framework, step: Callable[[], Any], folder: Path, *, on_gpu: bool
 ) -> ProfileRecord:
     """Return the parts and the operators of a few steps."""
-    profiler = XplaneProfiler(
+    return xplane_profiler.profile(framework, step, _profiler(folder), on_gpu=on_gpu)
+
+
+def profile_program(folder: Path, ranks: Ranks, *, on_gpu: bool) -> Profiling:
+    """Profile the steps of a program, as those of a workload."""
+    return profiling.profiled_steps(ranks, _profiler(folder), folder, on_gpu=on_gpu)
+
+
+def _profiler(folder: Path) -> XplaneProfiler:
+    return XplaneProfiler(
         name="tf.profiler",
         folder=folder,
         begin=_begin,
@@ -29,7 +39,6 @@ def profile(
         annotate=tf.profiler.experimental.Trace,
         events_of=events_of,
     )
-    return xplane_profiler.profile(framework, step, profiler, on_gpu=on_gpu)
 
 
 def _begin(folder: str) -> None:

@@ -16,6 +16,7 @@ from pytest_dlperf.core.wire_profile import LiveMemory, ProfileRecord
 from pytest_dlperf.worker import compiling
 from pytest_dlperf.worker.frameworks import profiling
 from pytest_dlperf.worker.frameworks.base import Framework
+from pytest_dlperf.worker.frameworks.profiling import Profiling, Ranks, outermost
 from pytest_dlperf.worker.peak_memory import MemoryEvent, live_at_peak
 from pytest_dlperf.worker.step_parts import MODULE, OPTIMIZER, TraceEvent
 
@@ -27,6 +28,20 @@ def profile(
     on_gpu = framework.job.device.type == "cuda"
     with _named_modules(modules):
         return profiling.profile(framework, step, TorchProfiler(on_gpu), folder, on_gpu=on_gpu)
+
+
+def profile_program(folder: Path, ranks: Ranks, *, on_gpu: bool) -> Profiling:
+    """Profile the steps of a program, with the paths of the modules that it has."""
+    with _named_modules(outermost(torch.nn.Module, without=_WRAPPERS)):
+        return (
+            yield from profiling.profiled_steps(
+                ranks, TorchProfiler(on_gpu), folder, on_gpu=on_gpu
+            )
+        )
+
+
+#: Modules whose one child is the model.
+_WRAPPERS: Final = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
 
 
 class TorchProfiler:
@@ -59,10 +74,10 @@ class TorchProfiler:
         """Write the last recording."""
         self._profile.export_chrome_trace(str(file))
 
-    def live_memory(self, run: Callable[[], None]) -> LiveMemory | None:
-        """Return what is allocated at the peak of ``run``, by stack."""
+    def live_memory(self) -> Callable[[], LiveMemory]:
+        """Begin to record allocations, with their stacks; return what ends that."""
         self._profile = None  # what it recorded takes memory
-        return _on_gpu_at_peak(run) if self._on_gpu else _on_cpu_at_peak(run)
+        return _record_on_gpu() if self._on_gpu else _record_on_cpu()
 
 
 #: Begins the names of annotations: the worker's own, and those of optimizers.
@@ -105,17 +120,20 @@ def _event(event: Any) -> TraceEvent:
 _MOST_ENTRIES: Final = 200_000
 
 
-def _on_gpu_at_peak(run: Callable[[], None]) -> LiveMemory:
-    """Return what the allocator of the current GPU has at the peak, by its own history."""
+def _record_on_gpu() -> Callable[[], LiveMemory]:
+    """Record by the own history of the allocator of the current GPU."""
     memory = torch.cuda.memory
     before = torch.cuda.memory_allocated()
     memory._record_memory_history(max_entries=_MOST_ENTRIES, stacks="python")
-    try:
-        run()
-        traces = memory._snapshot()["device_traces"]
-    finally:
-        memory._record_memory_history(enabled=None)
-    return live_at_peak(events_of_history(traces[torch.cuda.current_device()]), before)
+
+    def at_peak() -> LiveMemory:
+        try:
+            traces = memory._snapshot()["device_traces"]
+        finally:
+            memory._record_memory_history(enabled=None)
+        return live_at_peak(events_of_history(traces[torch.cuda.current_device()]), before)
+
+    return at_peak
 
 
 def events_of_history(entries: Iterable[Mapping[str, Any]]) -> list[MemoryEvent]:
@@ -133,13 +151,21 @@ def events_of_history(entries: Iterable[Mapping[str, Any]]) -> list[MemoryEvent]
     return events
 
 
-def _on_cpu_at_peak(run: Callable[[], None]) -> LiveMemory:
-    """Return what the tensors on the CPU that ``run`` makes take at the peak, by stack."""
-    with torch.profiler.profile(
+def _record_on_cpu() -> Callable[[], LiveMemory]:
+    """Record the tensors on the CPU by another profile."""
+    recorded = torch.profiler.profile(
         activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True
-    ) as recorded:
-        run()
-    results: Any = recorded.profiler
+    )
+    recorded.start()
+
+    def at_peak() -> LiveMemory:
+        recorded.stop()
+        return _live_in(recorded.profiler)
+
+    return at_peak
+
+
+def _live_in(results: Any) -> LiveMemory:
     timed: list[tuple[int, MemoryEvent]] = []
     allocation = torch._C._profiler._EventType.Allocation
     open_: list[tuple[Any, tuple[str, ...]]] = [
