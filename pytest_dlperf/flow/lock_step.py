@@ -44,6 +44,8 @@ _OF_TIMEOUT: Final = 0.25
 #: A window that would become fewer times as long is left as it is.
 _WORTH: Final = 1.5
 _FIRST_STEP: Final = "time_to_first_step"
+#: Ranks of a program come to their first step together, also where one of them prepares the data.
+_MARKS_WITHIN_S: Final = 300.0
 #: Fewer CPU seconds than this are those of reading the counters, in the shortest windows.
 _OF_COUNTERS_S: Final = 0.1
 
@@ -117,6 +119,7 @@ def launch_in_turns(
         ranks=case.ranks,
         iterations=case.protocol.iterations - case.protocol.warmup,
         turn_s=_TURN_S[case.layout.device],
+        marks_within_s=_MARKS_WITHIN_S if case.command else None,
     )
     runs: dict[str, Run] = {}
     moving: dict[str, str] = {}
@@ -142,6 +145,9 @@ def launch_in_turns(
         runs.update(zip(sides, ended.runs, strict=True))
         moving.update(zip(sides, ended.moving, strict=True))
         failed = sides[ended.failed or 0]
+        if ended.unmarked:
+            error = CaseError(ended.unmarked, subject=case.id)
+            raise ArmFailedError(error, failed, first.bench.policy.options)
         return runs[failed]
 
     launched = launch_again(

@@ -68,6 +68,8 @@ class InTurns(NamedTuple):
     failed: int | None
     #: What of each launch did not stand still between its turns; empty for nothing.
     moving: tuple[str, ...]
+    #: Which ranks mark no step while others of their launch do; empty for none.
+    unmarked: str
 
 
 def execute_in_turns(
@@ -111,7 +113,7 @@ def execute_in_turns(
     if failed is not None and runs[failed].timed_out:
         failed = referee.awaited
     moving = tuple(referee.moving(index) for index in range(len(plans)))
-    return InTurns(runs, failed, moving)
+    return InTurns(runs, failed, moving, referee.unmarked)
 
 
 class _Launch:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import select
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -29,6 +30,9 @@ class TurnsPlan(NamedTuple):
     turn_s: float = TURN_S
     #: Whether the launch that waits is frozen.
     is_frozen: bool = True
+    #: Seconds from the first rank that marks a step to the last, at most; None for workloads,
+    #: whose ranks all report.
+    marks_within_s: float | None = None
 
 
 @dataclass
@@ -37,8 +41,9 @@ class _Side:
 
     lines: Lines
     left: int
-    #: Ranks that have built their training.
+    #: Ranks that have built their training, and when the first of them had.
     built: set[int] = field(default_factory=set)
+    built_s: float = 0.0
     #: Seconds of a step by rank, of the ranks that have warmed up.
     ready_s: dict[int, float] = field(default_factory=dict)
     #: Ranks that have yet to finish the turn of their launch.
@@ -50,6 +55,8 @@ class _Side:
     is_released: bool = False
     #: Whether a rank takes no more turns: it has failed.
     has_left: bool = False
+    #: Whether it has left since some of its ranks mark no step.
+    is_late: bool = False
 
 
 class Referee:
@@ -76,9 +83,19 @@ class Referee:
             if side.lines in readable:
                 for line in side.lines.take():
                     _take(side, line)
+        self._await_marks()
         is_built = all(len(side.built) == self._plan.ranks for side in self._sides)
         if is_built and not any(side.in_turn or side.is_freezing for side in self._sides):
             self._go_on()
+
+    def _await_marks(self) -> None:
+        """Let a launch leave of which some ranks have long marked a step, and others none."""
+        if self._plan.marks_within_s is None:
+            return
+        for side in self._sides:
+            late_s = time.monotonic() - side.built_s - self._plan.marks_within_s
+            if side.built and len(side.built) < self._plan.ranks and late_s > 0:
+                side.is_late = side.has_left = True
 
     def _go_on(self) -> None:
         """Freeze who is to wait, else begin the next turn; none is under way."""
@@ -131,8 +148,20 @@ class Referee:
 
     @property
     def left(self) -> int | None:
-        """Return a launch of which a rank has failed, and takes no more turns; None for none."""
+        """Return a launch of which a rank takes no more turns, or marks no step; None for none."""
         return next((i for i, side in enumerate(self._sides) if side.has_left), None)
+
+    @property
+    def unmarked(self) -> str:
+        """Return which ranks of a launch mark no step while others do; empty for none."""
+        for side in self._sides:
+            missing = sorted(set(range(self._plan.ranks)) - side.built)
+            if side.is_late:
+                return (
+                    f"rank {min(side.built)} has marked a step, and {self._plan.marks_within_s:g} "
+                    f"s later rank {missing[0]} had not; every rank must mark its steps"
+                )
+        return ""
 
     def moving(self, index: int) -> str:
         """Return what of a launch did not stand still between turns; empty for nothing."""
@@ -155,6 +184,7 @@ def _take(side: _Side, line: str) -> None:
         return
     rank, (word, *values) = int(word), value.split()
     if word == "built":
+        side.built_s = side.built_s or time.monotonic()
         side.built.add(rank)
         return
     if word == "left":

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,8 @@ folder, fault = Path(sys.argv[1]), sys.argv[2]
 written = []
 
 def train(rank):
+    if fault == "unmarked" and rank:
+        return time.sleep(600)
     turns = InTurns(folder, rank, window_begin=5)
     if fault == "build" and rank:
         os._exit(3)
@@ -50,6 +53,18 @@ ranks = [threading.Thread(target=train, args=(rank,)) for rank in range(2)]
 (folder / "turns.json").write_text(json.dumps(written))
 time.sleep(0.3)
 (folder / "ended").write_text(str(time.monotonic()))
+"""
+
+#: A process beside the ranks, which writes down when it worked.
+BESIDE = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", '''
+import sys, time
+with open(sys.argv[1] + "/ticks", "w", buffering=1) as file:
+    while True:
+        print(time.monotonic(), file=file)
+        time.sleep(0.001)
+''', sys.argv[1]], start_new_session=True)
 """
 
 
@@ -186,3 +201,30 @@ def test_a_killed_pytest_leaves_neither(tmp_path: Path):
 )
 def test_a_turn_lasts_about_half_a_second(iterations: int, step_s: float, expected: int):
     assert iterations_of_a_turn(iterations, step_s) == expected
+
+
+def test_a_rank_that_marks_no_step_ends_the_pair(tmp_path: Path):
+    plan = WINDOW._replace(marks_within_s=0.5)
+    ended = execute_in_turns(
+        plans(tmp_path, "unmarked", ""), plan, random.Random(0), on_tick=lambda folder: None
+    )
+    assert ended.failed == 0
+    assert "rank 0 has marked a step" in ended.unmarked
+    assert "rank 1 had not" in ended.unmarked
+    assert living(tmp_path) == []
+
+
+def test_the_arm_that_waits_is_frozen(tmp_path: Path):
+    """Also a process beside the ranks, in a session of its own, that works all the time."""
+    launched = [
+        replace(plan, argv=(sys.executable, "-c", BESIDE + PROGRAM, *plan.argv[3:]))
+        for plan in plans(tmp_path, "", "")
+    ]
+    ended = run(launched)
+    assert ended.failed is None
+    assert ended.moving == ("", "")
+    for name, other in (("now", "before"), ("before", "now")):
+        ticks = [float(line) for line in (tmp_path / name / "ticks").read_text().splitlines()[:-1]]
+        turns = json.loads((tmp_path / other / "turns.json").read_text())
+        assert len(ticks) > 10
+        assert not [t for t in ticks for begin, end, _ in turns if begin < t < end]
