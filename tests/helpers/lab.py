@@ -142,8 +142,9 @@ class Lab:
         ):
             self.check(number, *shlex.split(command))
         # Leases are those of a host, and files are shared here.
-        self.runtime.mkdir(exist_ok=True)
-        self.make_private(number, self.runtime)
+        for folder in (self.runtime, Path(f"/tmp/pytest-dlperf-{os.getuid()}")):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            self.make_private(number, folder)
         self.start_sshd(number)
 
     def start_sshd(self, number: int) -> None:

@@ -148,6 +148,8 @@ def _launch(arguments: argparse.Namespace, rank_logs: RankLogs, asked_to_end: li
         # Unknown where the launcher has to be ended.
         report["exit_code"] = launcher.returncode
         report["alive"] = descendants(os.getpid())
+        if arguments.is_channel and report["end"] != "exited":
+            launcher.terminate()  # before its channels, whose end would be that of nodes to it
         ended = end_descendants(gently=report["end"] != "exited", log=log)
         report["killed"] = ended["killed"]
         if "unkilled" in ended:

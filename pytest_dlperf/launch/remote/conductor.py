@@ -34,7 +34,7 @@ from pytest_dlperf.launch.remote.messages import (
 )
 from pytest_dlperf.launch.turns.freezer import CHANNEL_NAME, set_name
 from pytest_dlperf.launch.turns.lines import Lines
-from pytest_dlperf.launch.turns.node import FREEZE, FROZEN, MOVING
+from pytest_dlperf.launch.turns.node import FREEZE, FROZEN, MOVING, THAW
 
 _POLL_S: Final = 0.2
 #: From closing the pipes to killing the channels: the far end first terminates, then kills.
@@ -59,6 +59,8 @@ class Node:
         self._archive: IO[bytes] | None = None
         #: Whether its channel was lost before all commands had ended.
         self.was_lost = False
+        #: Whether the launch was asked to end before that, which ends channels as well.
+        self.was_asked = False
 
     @property
     def has_command(self) -> bool:
@@ -114,6 +116,8 @@ class Node:
     def _without_end(self) -> CommandEnd:
         if not self.has_command and self.channel.hello and not self.was_lost:
             return {"exit_code": 0, "end": "exited", "killed": 0}
+        if self.was_asked:
+            return {"exit_code": None, "end": "asked-to-end"}
         return {
             "exit_code": None,
             "end": "lost" if self.channel.hello else "not-reached",
@@ -159,6 +163,7 @@ def main(argv: list[str]) -> int:
         _start(nodes, settings["timeout_s"], settings["turns"])
         turns = TurnsOfNodes(nodes, settings["referee"])
         end = _until_one_ends_badly(nodes, started_s + settings["timeout_s"], asked, turns)
+        turns.end()
     with_command = [node for node in nodes if node.has_command]
     _end_all(with_command, last_words_s=0.0 if end == "exited" else _LAST_WORDS_S)
     without_command = [node for node in nodes if not node.has_command]
@@ -228,11 +233,18 @@ class TurnsOfNodes:
         if not self._freezing:
             self._referee.send(f"{MOVING} {self._moving}" if self._moving else f"{FROZEN} {{}}")
 
+    def end(self) -> None:
+        """Let all go on: the ranks of a node without a command end with those of the first."""
+        for node in self._nodes if self._referee is not None else ():
+            if not node.has_command and not node.is_done:
+                node.channel.send({"kind": "turn", "line": THAW})
+
 
 def _start(nodes: list[Node], timeout_s: float, turns: TurnsAsked | None) -> None:
     first = nodes[0].channel.hello
     assert first is not None
-    for node in nodes:
+    # First what the launcher's ranks on other nodes meet there
+    for node in sorted(nodes, key=lambda node: node.has_command):
         if not node.has_command:
             if turns is not None:
                 workdir = str(node.workdir)
@@ -315,7 +327,8 @@ def _until_one_ends_badly(
         for _ in select.select(turns.sockets, [], [], 0)[0]:
             turns.take()
         for node in nodes:
-            node.was_lost = node.channel.is_lost
+            node.was_asked = bool(asked) and not node.was_lost
+            node.was_lost = node.channel.is_lost and not node.was_asked
         if asked:
             return "asked-to-end"
         if time.monotonic() > deadline_s:

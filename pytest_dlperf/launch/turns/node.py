@@ -28,8 +28,9 @@ MOVING: Final = "moving"
 class NodeTurns:
     """Carries out what the referee says to the ranks of one node.
 
-    Nodes that share files make the same FIFOs, and each has a pipe of its own behind them. Raises
-    ``OSError`` where a FIFO cannot be made in ``folder``, that of the records.
+    Nodes that share files make the same FIFOs, and each has a pipe of its own behind them, unless
+    one kernel has them all: so a rank gets its turns from the node that it has reported to first.
+    Raises ``OSError`` where a FIFO cannot be made in ``folder``, that of the records.
     """
 
     def __init__(self, folder: Path, ranks: int, run: str) -> None:
@@ -37,6 +38,8 @@ class NodeTurns:
         if ranks:
             self._paths.append(folder / TURN_REPORTS)
         self._descriptors: list[int] = []
+        #: Descriptors of the ranks that are on this node.
+        self._here: set[int] = set()
         self._text = b""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
@@ -58,12 +61,19 @@ class NodeTurns:
 
     def take_reports(self) -> list[str]:
         """Return the lines that ranks have reported."""
+        if not self.reports:
+            return []
         try:
             self._text += os.read(self.reports[0], 65536)
         except BlockingIOError:
             return []
         *lines, self._text = self._text.split(b"\n")
-        return [line.decode() for line in lines]
+        reports = [line.decode() for line in lines]
+        for report in reports:
+            rank, _, words = report.partition(" ")
+            if words == "built":
+                self._here.add(self._descriptors[int(rank)])
+        return reports
 
     def obey(self, line: str, sizes: Callable[[], Mapping[str, int]] = dict) -> str:
         """Do what ``line`` says; return the answer, or nothing.
@@ -76,7 +86,7 @@ class NodeTurns:
             return f"{MOVING} {moving}" if moving else f"{FROZEN} {json.dumps(sizes())}"
         self._freezer.thaw()
         if word == TURN:
-            for descriptor in self._descriptors[:-1]:
+            for descriptor in self._here:
                 os.write(descriptor, f"{int(value)}\n".encode())
         return ""
 
@@ -94,7 +104,7 @@ class NodeTurns:
             os.close(descriptor)
         for path in self._paths:
             path.unlink(missing_ok=True)
-        self._descriptors = []
+        self._descriptors, self._here = [], set()
 
 
 class GivenTurns:
