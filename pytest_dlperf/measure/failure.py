@@ -69,7 +69,7 @@ def cause_of(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
     failures = _failures(records)
     if words := full_disk(run, [failure.record["message"] for failure in failures]):
         return words
-    culprits = _culprits(records) or (() if silent_ranks(case, records) else failures)
+    culprits = _culprits(records) or (() if nodes or silent_ranks(case, records) else failures)
     if culprits:
         return _failed(case, run, culprits[0], records)
     stopped = where_stopped(case, run, records)
@@ -136,9 +136,10 @@ class _Failure(NamedTuple):
 def _culprits(records: Sequence[RankRecords]) -> list[_Failure]:
     """Return the failures that a rank caused itself: what a check found, then exceptions.
 
-    Without those that report only that another rank, which wrote no failure, is gone.
+    Without those that report only that another rank, which wrote no failure, is gone, or what
+    gave it its turns.
     """
-    failures = _failures(records)
+    failures = [f for f in _failures(records) if f.record["code"] != "turns-ended"]
     found = [failure for failure in failures if failure.record["code"] != "exception"]
     return found or [f for f in failures if _is_own(f.record["message"])]
 

@@ -140,7 +140,8 @@ OPTIONS: Final = (
             "runs need none",
             "from-logs": "--dlperf-from-logs judges logs, and starts nothing",
             "node-rank": "--dlperf-node-rank starts this node's part alone, and no other node "
-            "would know whose turn it is",
+            "would know which arm is next, or that there are enough pairs; name the nodes with "
+            "--dlperf-hosts",
         },
     ),
     Option(

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.test_turns import PAIR, check_turns
 from tests.helpers.cluster import check_trained
+from tests.helpers.frozen import await_frozen, parent_of, processes
 from tests.helpers.lab import Lab
 from tests.helpers.processes import heed_interrupts
 from tests.helpers.slurm import Slurm, missing
@@ -197,6 +199,34 @@ def test_two_nodes_train_one_case_in_a_job(session: Session):
     check_trained(outcome)
     assert code == 0, session.text()
     assert session.slurm.lab.processes(2, str(session.folder)) == []
+
+
+def test_a_pair_takes_turns_in_a_job(session: Session):
+    session.write(ON_TWO_NODES)
+    session.run("--dlperf-max-runs=1", *PAIR)
+    outcomes = session.outcomes()
+    assert outcomes, session.text()
+    check_turns(session.folder, outcomes["net2n1c"])
+    session.until(lambda: list(processes(session.folder)) == [])
+
+
+# The gate has the same on two nodes.
+@pytest.mark.nightly
+def test_ranks_below_slurms_daemon_stand_still(session: Session):
+    session.write(ON_TWO_NODES.replace('"2n1c"', '"1n1c"').replace(
+        "speedup=None", 'launcher="srun", options={"pace_s": 0.2}'
+    ))  # fmt: skip
+    process = session.start("--dlperf-max-runs=1", *PAIR)
+    [rank] = await_frozen(session.folder, 1, check=lambda: _runs(process, session)).values()
+    assert b"slurmstepd" in Path(f"/proc/{parent_of(rank.pid)}/cmdline").read_bytes()
+    assert process.wait(timeout=200) in {0, 1}, session.text()
+    [outcome] = session.outcomes().values()
+    assert outcome["against"]["order"] == ["both"], session.text()
+    session.until(lambda: list(processes(session.folder)) == [])
+
+
+def _runs(process: subprocess.Popen[str], session: Session) -> None:
+    assert process.poll() is None, session.text()
 
 
 # Jobs that sleep are cancelled after a wait, which takes minutes: nightly.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_dlperf.core.errors import CaseError
+from pytest_dlperf.core.run import EndReason, RunEnd
 from pytest_dlperf.measure.summary import summarise
 from tests.helpers.record_files import case, rank_records, without, write
 
@@ -40,6 +42,22 @@ def test_the_error_names_the_rank_that_failed_first_with_its_traceback(tmp_path:
     assert str(tmp_path / "output.log") in text
     assert "  line 3, in step\n    ValueError: boom" in text
     assert text.endswith("last words")
+
+
+def test_a_lost_node_is_blamed_not_the_rank_whose_turns_ended_with_it(tmp_path: Path):
+    noticed = {
+        "record": "failure",
+        "rank": 1,
+        "code": "turns-ended",
+        "message": "the process that gives both arms of a pair their turns has ended",
+        "time": 6.0,
+    }
+    ranks = [without(rank_records(0), "end"), [*without(rank_records(1), "end"), noticed]]
+    run = write(tmp_path, ranks, exit_code=1)
+    gone = RunEnd(reason=EndReason.NODE_GONE, message="node2 was lost")
+    with pytest.raises(CaseError) as caught:
+        summarise(case(), replace(run, end=gone))
+    assert caught.value.sentence.startswith("node2 was lost; ")
 
 
 @pytest.mark.parametrize(
