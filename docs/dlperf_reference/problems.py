@@ -82,6 +82,8 @@ MEANINGS: Final = {
     "shared-machine": "others disturbed a pair, and it counts, as both arms met them",
     "step-returned-no-loss": "a step returned, or a mark said, nothing that is a loss",
     "truncated": "a log ends before its training does",
+    "turns-by-time": "turns were given by time to a program whose log alone is read; how many "
+    "iterations do not count",
     "unknown-format": "no format fits the log, or more than one",
     "unknown-scale": "a log does not say whether its rates are of a device or of all",
     "unstable": "mean of rates, median and time-weighted rate disagree by more than a tenth",

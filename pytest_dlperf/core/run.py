@@ -264,6 +264,19 @@ class RunEnd:
         return f"{self.message}; {pids}" if self.message else pids
 
 
+class TimedTurn(NamedTuple):
+    """A turn by time of a launch; the one before has what its logs had at its begin."""
+
+    #: Of the pair of turns: those of both launches followed each other. 0 is before the first.
+    number: int
+    #: Bytes of each log at its end, by the path below the run's folder.
+    sizes: Mapping[str, int]
+    #: No shorter than it lasted.
+    seconds: float
+    #: Whether its iterations are measured.
+    counts: bool = True
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """One launch, ended."""
@@ -287,6 +300,8 @@ class Run:
     oom_kills: int = 0
     #: Why the output could not be kept; empty if it was.
     log_error: str = ""
+    #: Its turns with the other arm's launch, where they were given by time.
+    timed_turns: tuple[TimedTurn, ...] = ()
 
 
 #: Code of the note on a run that drifted as the steps of the other arm, in turns with it, did.

@@ -28,10 +28,12 @@ from pytest_dlperf.flow.lock_step import (
     DoNotFitError,
     cannot_take_turns,
     launch_in_turns,
+    turns_by_time,
     with_longer_window,
 )
 from pytest_dlperf.flow.looks import Look, Measured, until_decided
 from pytest_dlperf.flow.runner import Runner
+from pytest_dlperf.flow.timed_turns import OtherTurnsError
 from pytest_dlperf.judge.verdict import judge_pairs, plain_judgement, with_finding
 from pytest_dlperf.launch.arms.alike import with_path_as_long
 
@@ -126,6 +128,8 @@ class _Pairs:
         )
         if self._alternates and policy.pairs == LOCK_STEP:
             raise CaseError(f"{self._lock_step}: {self._alternates}", subject=case.id)
+        #: Turns by time, of a program that does not mark its steps; None for turns by steps.
+        self._by_time = turns_by_time(case) if case.log_format else None
         self._rule = policy.rule
         #: Whether so many pairs were disturbed that disturbed ones count.
         self._stays_disturbed = False
@@ -282,8 +286,18 @@ class _Pairs:
         watcher.run_starts(self._case, 2 * number - 1, 2 * wanted)
         try:
             pair = launch_in_turns(
-                self._case, self._runners, number, session=self._session, scaling=scaling
+                self._case,
+                self._runners,
+                number,
+                session=self._session,
+                scaling=scaling,
+                by_time=self._by_time,
             )
+        except OtherTurnsError as error:
+            watcher.notice(self._case, str(error))
+            self._by_time = error.by_time
+            self._begin_again(error.case)
+            return self._pair(wanted, scaling=scaling)
         except ArmFailedError as error:
             with self._naming(error.side):
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -15,11 +15,21 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.option_names import OptionNames
 from pytest_dlperf.core.protocol import PROTOCOLS
-from pytest_dlperf.core.run import MeasuredRun, Run
+from pytest_dlperf.core.run import LaunchPlan, MeasuredRun, Run
 from pytest_dlperf.core.wire import TURN_S
 from pytest_dlperf.core.wire_records import TurnsRecord
 from pytest_dlperf.flow.runner import Launched, Runner, launch_again
+from pytest_dlperf.flow.timed_turns import (
+    FEWEST_TURNS,
+    RECORDS,
+    ByTime,
+    OtherTurnsError,
+    seconds_of_a_turn,
+    too_few,
+    turns_that_count,
+)
 from pytest_dlperf.launch.process.execute import execute_in_turns
+from pytest_dlperf.launch.turns.by_time import TimedTurns
 from pytest_dlperf.launch.turns.referee import TurnsPlan
 from pytest_dlperf.measure.exhausted import is_for_room
 from pytest_dlperf.measure.gpu_watch import GpuWatch
@@ -41,6 +51,9 @@ WINDOW_S: Final = 5.0
 _MOST_ITERATIONS: Final = 1000
 #: The measured steps of one arm take this share of the timeout at most.
 _OF_TIMEOUT: Final = 0.25
+#: Turns by time that a window has room for, where a trial showed how long they are, over the
+#: fewest: start-ups differ, and a turn counts where both arms have it.
+_MORE_TURNS: Final = 4
 #: A window that would become fewer times as long is left as it is.
 _WORTH: Final = 1.5
 _FIRST_STEP: Final = "time_to_first_step"
@@ -71,8 +84,6 @@ class DoNotFitError(Exception):
 
 def cannot_take_turns(case: Case) -> str:
     """Return why the arms of ``case`` cannot be in lock-step; empty if they can."""
-    if case.log_format:
-        return "a program whose log is read does not say when a step ends"
     if any(gate.name == _FIRST_STEP for gate in case.metrics):
         return f"{_FIRST_STEP} is gated, and an arm that waits for its turn to warm up has none"
     return ""
@@ -85,6 +96,15 @@ def with_longer_window(case: Case, pair: Mapping[str, MeasuredRun]) -> Case | No
     on GPUs, where its marker or the command line gave another one than a protocol's, and where a
     program is not told how long it is to train.
     """
+    steps_s = [
+        statistics.median(run.summary.step_seconds[run.summary.turns[0] :])
+        for run in pair.values()
+    ]
+    return _with_window_of(case, steps_s, WINDOW_S)
+
+
+def _with_window_of(case: Case, steps_s: Sequence[float], window_s: float) -> Case | None:
+    """Return ``case`` with a window of ``window_s``, as ``with_longer_window`` does."""
     protocol = case.protocol
     if case.command and not any("{iterations}" in word for word in case.command):
         return None
@@ -93,9 +113,8 @@ def with_longer_window(case: Case, pair: Mapping[str, MeasuredRun]) -> Case | No
     if is_given or case.layout.device != "cpu":
         return None
     first, end = protocol.window
-    steps_s = [statistics.median(run.summary.step_seconds[first:end]) for run in pair.values()]
     longest_s = _OF_TIMEOUT * protocol.timeout_s
-    wanted = math.ceil(WINDOW_S / min(steps_s))
+    wanted = math.ceil(window_s / min(steps_s))
     count = min(_MOST_ITERATIONS, wanted, math.floor(longest_s / max(steps_s)))
     if count < _WORTH * (end - first):
         return None
@@ -103,24 +122,37 @@ def with_longer_window(case: Case, pair: Mapping[str, MeasuredRun]) -> Case | No
     return replace(case, protocol=longer)
 
 
+def turns_by_time(case: Case) -> ByTime:
+    """Return the turns by time of pairs of ``case``, before a trial."""
+    return ByTime(_TURN_S[case.layout.device])
+
+
 def launch_in_turns(
-    case: Case, runners: Mapping[str, Runner], number: int, *, session: str, scaling: bool
+    case: Case,
+    runners: Mapping[str, Runner],
+    number: int,
+    *,
+    session: str,
+    scaling: bool,
+    by_time: ByTime | None,
 ) -> dict[str, MeasuredRun]:
     """Launch run ``number`` of both arms at once, and return their runs by side.
 
     With ``scaling`` they sample facts about scaling, after both windows and one after the other.
-    The time of the pair is shared by its runs. Raises ``ArmFailedError`` if one of them failed,
-    and the other one is then ended; ``DoNotFitError`` if one had no room, or did not wait idle.
+    Turns are given ``by_time``, or by steps. The time of the pair is shared by its runs. Raises
+    ``ArmFailedError`` if one of them failed, and the other one is then ended; ``DoNotFitError`` if
+    one had no room, or did not wait idle; ``OtherTurnsError`` if the pair was a trial.
     """
     order = random.Random(f"{case.id} {session} {number}")
     sides = order.sample(list(runners), len(runners))
     first = runners[sides[0]]
-    turns_plan = TurnsPlan(
+    by_steps = TurnsPlan(
         ranks=case.ranks,
         iterations=case.protocol.iterations - case.protocol.warmup,
         turn_s=_TURN_S[case.layout.device],
         marks_within_s=_MARKS_WITHIN_S if case.command else None,
     )
+    turns_plan = by_steps if by_time is None else TimedTurns(by_time.turn_s)
     runs: dict[str, Run] = {}
     moving: dict[str, str] = {}
     failed = sides[0]
@@ -128,7 +160,9 @@ def launch_in_turns(
     def launch() -> Run:
         nonlocal failed
         folder = f"run{number}"
-        plans = [runners[side].plan(case, folder, scaling=scaling, turns=True) for side in sides]
+        marks = by_time is None
+        plans = [runners[side].plan(case, folder, scaling=scaling, turns=marks) for side in sides]
+        _check_hosts(plans, by_time)
         plans = [replace(plan, timeout_s=_LONGER * plan.timeout_s) for plan in plans]
         watches = [
             GpuWatch(case, plan, other_arm=other_plan.workdir)
@@ -156,6 +190,11 @@ def launch_in_turns(
         is_allowed=first.has_time,
         report=lambda what: first.bench.watcher.notice(case, what),
     )
+    if by_time is not None:
+        runs = _with_counted_turns(case, runs, moving, by_time)
+        launched = replace(launched, run=runs[failed])
+    else:
+        _check_marks(case, runs[failed])
     measured: dict[str, MeasuredRun] = {}
     for side in sorted(sides, key=lambda side: side != failed):  # its error is the cause
         alone = Launched(run=runs[side], failed=(), is_given_up=False)
@@ -172,6 +211,63 @@ def launch_in_turns(
         summary = with_shared_drift(own_run.summary, other_run.summary, case.layout.device)
         pair[side] = own_run._replace(summary=replace(summary, elapsed_s=took_s))
     return pair
+
+
+def _check_hosts(plans: Sequence[LaunchPlan], by_time: ByTime | None) -> None:
+    """Raise ``DoNotFitError`` where turns are by time, and logs come from other hosts."""
+    if by_time is not None and any(plan.nodes for plan in plans):
+        raise DoNotFitError("its log comes from other hosts, later than it is printed")
+
+
+def _check_marks(case: Case, run: Run) -> None:
+    """Raise ``OtherTurnsError`` if a program came to its end, and marked no step on its way."""
+    if case.command and run.exit_code == 0 and not read_records(Path(run.plan.records)):
+        message = "it marks no steps, so that turns are given by time; this pair was a trial"
+        raise OtherTurnsError(message, turns_by_time(case), case)
+
+
+def _with_counted_turns(
+    case: Case, runs: Mapping[str, Run], moving: Mapping[str, str], by_time: ByTime
+) -> dict[str, Run]:
+    """Return the runs with the turns by time that count, where both came to their end.
+
+    Raises ``DoNotFitError`` where they are too few, or their times are not those of the turns
+    alone; ``OtherTurnsError`` where turns are to be longer.
+    """
+    # It reads logs, with NumPy, whose import takes a tenth of a second
+    from pytest_dlperf.flow.user_program import cut_log
+
+    if any(run.exit_code != 0 or run.timed_out for run in runs.values()):
+        return dict(runs)
+    if what := next(filter(None, moving.values()), ""):
+        raise DoNotFitError(f"it cannot be frozen ({what})")
+    cuts = [cut for run in runs.values() if (cut := cut_log(case, run)) is not None]
+    if len(cuts) < len(runs):
+        # Reading it whole says what is wrong
+        return {side: replace(run, timed_turns=()) for side, run in runs.items()}
+    turn_s = seconds_of_a_turn(by_time.turn_s, cuts)
+    if turn_s > by_time.turn_s and not by_time.is_tried:
+        steps_s = [cut.step_s for cut in cuts]
+        window_s = _MORE_TURNS * FEWEST_TURNS * turn_s
+        longer = _with_window_of(case, steps_s, max(WINDOW_S, window_s)) or case
+        first, end = longer.protocol.window
+        if (end - first) * min(steps_s) < window_s / 2:
+            raise DoNotFitError(too_few(cuts))
+        message = f"its log has a record in {turn_s / RECORDS:.2g} s, so that turns take "
+        message += f"{turn_s:.2g} s; this pair was a trial"
+        raise OtherTurnsError(message, ByTime(turn_s, is_tried=True), longer)
+    counted = turns_that_count(cuts)
+    if isinstance(counted, str):
+        raise DoNotFitError(counted)
+    return {
+        side: replace(
+            run,
+            timed_turns=tuple(
+                turn._replace(counts=turn.number in counted) for turn in run.timed_turns
+            ),
+        )
+        for side, run in runs.items()
+    }
 
 
 def _read(case: Case, runner: Runner, launched: Launched, moving: str) -> MeasuredRun:
@@ -192,7 +288,7 @@ def _read(case: Case, runner: Runner, launched: Launched, moving: str) -> Measur
     summary = measured.summary
     if not summary.turns:
         raise CaseError(f"its ranks took no turns; see {launched.run.log}", subject=case.id)
-    if any(_works(rank.by_kind["turns"]) for rank in records):
+    if any(_works(rank.by_kind["turns"]) for rank in records if rank.wrote("turns")):
         why = f" ({moving})" if moving else ""
         raise DoNotFitError(f"the processes of a rank work while it waits, unfrozen{why}")
     # A training that waited for its turn to warm up has none

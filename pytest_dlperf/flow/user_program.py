@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from pytest_dlperf.measure.failure import failure_of, log_end
 from pytest_dlperf.measure.logs import problems, registry
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
+from pytest_dlperf.measure.logs.turns import Cut, LogTurn
 from pytest_dlperf.measure.records import (
     RankRecords,
     process_of,
@@ -38,11 +40,13 @@ _NO_ROOM_S: Final = 20e-6
 def summarise_program(case: Case, run: Run, options: OptionNames = OF_PYTEST) -> MeasuredRun:
     """Return the summary of a run of a program, and the facts about it.
 
-    With ``log_format`` the log is read; without it the marks, or a log of a known format.
+    With ``log_format``, or turns by time, the log is read; without it the marks, or a log of a
+    known format.
     Raises ``CaseError`` if the program failed, or has neither; ``options`` are those of the user
     who reads the message.
     """
-    records = () if case.log_format else read_records(Path(run.plan.records))
+    reads_log = case.log_format or run.timed_turns
+    records = () if reads_log else read_records(Path(run.plan.records))
     if run.exit_code != 0 or run.timed_out:
         raise failure_of(case, run, records)
     if records:
@@ -72,6 +76,11 @@ def _with_unchecked(case: Case, summary: RunSummary) -> RunSummary:
     return replace(summary, problems=(*summary.problems, note))
 
 
+def cut_log(case: Case, run: Run) -> Cut | None:
+    """Return how the log of a run was cut by its turns; None if it has no measured iterations."""
+    return _read(case, run).cut
+
+
 def _read(case: Case, run: Run) -> LogResult:
     """Return the first rank's log that has a throughput or failed, else the log of all ranks.
 
@@ -87,10 +96,19 @@ def _read(case: Case, run: Run) -> LogResult:
         devices_per_node=case.layout.devices_per_node,
     )
     for path in _rank_logs(run):
-        result = extract(path, options)
+        result = extract(path, options, _turns_of(path, run))
         if result.throughput is not None or result.has_failed:
             return result
-    return extract(Path(run.log), options)
+    return extract(Path(run.log), options, _turns_of(Path(run.log), run))
+
+
+def _turns_of(path: Path, run: Run) -> list[LogTurn]:
+    """Return the turns of a run, by what one of its logs had at their ends."""
+    name = str(path.relative_to(run.plan.workdir))
+    return [
+        LogTurn(turn.number, turn.sizes.get(name, 0), turn.seconds, turn.counts)
+        for turn in run.timed_turns
+    ]
 
 
 def _rank_logs(run: Run) -> list[Path]:
@@ -111,8 +129,9 @@ def _summary(case: Case, run: Run, result: LogResult, options: OptionNames) -> R
         raise _unreadable(case, run, result, options)
     flops = case.flops_per_unit
     rate = result.throughput / case.world_size
+    summary = log_run_summary(result)
     return replace(
-        log_run_summary(result),
+        summary if result.cut is None else _in_turns(summary, result, result.cut),
         extras={} if flops is None else {"model_flop_per_s_per_device": flops * rate},
         elapsed_s=run.elapsed_s,
         log=run.log,
@@ -143,6 +162,28 @@ def log_run_summary(result: LogResult) -> RunSummary:
         data_wait_share=result.data_wait_share,
         problems=result.problems,
         log=result.path,
+    )
+
+
+def _in_turns(summary: RunSummary, result: LogResult, cut: Cut) -> RunSummary:
+    """Return the summary of a log that was cut by turns, with the first iteration of each turn."""
+    ends = itertools.accumulate(turn.iterations for turn in cut.turns)
+    steps = len(summary.step_seconds)
+    work = sum(span.work for span in result.spans) * (result.world_size or 1) / steps
+    message = (
+        f"turns were given by time, as a log does not say when a step ends: {cut.left_out} of "
+        f"{cut.iterations} measured iterations do not count, those at the begin of a turn and in "
+        "turns that one arm alone has"
+    )
+    note = Problem(code="turns-by-time", message=message)
+    return replace(
+        summary,
+        estimates={
+            **summary.estimates,
+            "median_step": work / statistics.median(summary.step_seconds),
+        },
+        turns=(0, *ends)[:-1],
+        problems=(*summary.problems, note),
     )
 
 

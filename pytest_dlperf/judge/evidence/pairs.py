@@ -313,23 +313,37 @@ def rates_in_turns(
     Those of ``before`` are by the median iteration. Those of ``now`` differ from them by the ratio
     of median iterations, of which the median over the pairs of turns is taken, as the turns of a
     pair follow each other and met the same neighbours; and by the ratio of the work of an
-    iteration. A last turn of less than half the length of the others is left out.
+    iteration. Turns by time have other numbers of iterations in each run. A last turn of less than
+    half the length of the others is left out.
     """
     now_by_median, before_by_median = _medians(now), _medians(before)
     rates_now = []
     for run, run_before, own_rate, rate in zip(
         now, before, now_by_median, before_by_median, strict=False
     ):
-        if not run.turns or run.turns != run_before.turns:
+        if not run.turns or len(run.turns) != len(run_before.turns):
             return None
-        turns = [slice(*ends) for ends in pairwise((*run.turns, len(run.step_seconds)))]
-        if len(turns) > 1 and 2 * _length(turns[-1]) < _length(turns[0]):
+        turns = list(zip(_turns(run), _turns(run_before), strict=True))
+        ends = zip(turns[0], turns[-1], strict=True)
+        if len(turns) > 1 and any(2 * _length(last) < _length(first) for first, last in ends):
             turns.pop()
-        ratios = [_median_s(run_before, turn) / _median_s(run, turn) for turn in turns]
-        window = slice(run.turns[0], None)
-        work = own_rate * _median_s(run, window) / (rate * _median_s(run_before, window))
+        ratios = [
+            _median_s(run_before, turn_before) / _median_s(run, turn)
+            for turn, turn_before in turns
+        ]
+        work = own_rate * _window_s(run) / (rate * _window_s(run_before))
         rates_now.append(rate * work * statistics.median(ratios))
     return (tuple(rates_now), before_by_median) if rates_now else None
+
+
+def _turns(run: RunSummary) -> list[slice]:
+    """Return the iterations of each turn."""
+    return [slice(*ends) for ends in pairwise((*run.turns, len(run.step_seconds)))]
+
+
+def _window_s(run: RunSummary) -> float:
+    """Return the seconds of the median iteration of all turns."""
+    return _median_s(run, slice(run.turns[0], None))
 
 
 def _length(turn: slice) -> int:

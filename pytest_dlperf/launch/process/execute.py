@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -31,6 +32,7 @@ from pytest_dlperf.launch.remote.over_hosts import (
     how_nodes_ended,
     remove_settings,
 )
+from pytest_dlperf.launch.turns.by_time import TimedReferee, TimedTurns
 from pytest_dlperf.launch.turns.lines import Lines, Turns
 from pytest_dlperf.launch.turns.referee import Referee, TurnsPlan
 
@@ -63,8 +65,8 @@ class InTurns(NamedTuple):
     """How the launches of a pair ended."""
 
     runs: tuple[Run, ...]
-    #: The launch that ended before it had all its turns, or that kept the other one waiting
-    #: until the timeout; None if both came to their end.
+    #: The launch that failed, or ended before it had all its turns, or that kept the other one
+    #: waiting until the timeout; None if both came to their end.
     failed: int | None
     #: What of each launch did not stand still between its turns; empty for nothing.
     moving: tuple[str, ...]
@@ -74,7 +76,7 @@ class InTurns(NamedTuple):
 
 def execute_in_turns(
     plans: Sequence[LaunchPlan],
-    turns_plan: TurnsPlan,
+    turns_plan: TurnsPlan | TimedTurns,
     order: random.Random,
     *,
     lease: int | None = None,
@@ -82,19 +84,25 @@ def execute_in_turns(
 ) -> InTurns:
     """Run two plans at the same time, with their windows in turns; else as ``execute``.
 
-    If one of them ends before its last turn, the other one is ended as well. ``order`` draws which
-    launch is first in each pair of turns; ``on_tick`` is called with the records of either.
+    With ``TimedTurns`` all that they do is in turns, by time. If one of them fails, or ends before
+    its last turn, the other one is ended as well. ``order`` draws which launch is first in each
+    pair of turns; ``on_tick`` is called with the records of either.
     """
+    ranks = 0 if isinstance(turns_plan, TimedTurns) else turns_plan.ranks
     with contextlib.ExitStack() as stack:
         launches, sockets = [], []
         for plan in plans:
             here, there = socket.socketpair()
             sockets.append(stack.enter_context(contextlib.closing(Lines(here.detach()))))
             with there:
-                turns = Turns(referee=there.fileno(), ranks=turns_plan.ranks)
+                turns = Turns(referee=there.fileno(), ranks=ranks)
                 launch = _Launch(plan, lease, turns)
             launches.append(stack.enter_context(contextlib.closing(launch)))
-        referee = Referee(sockets, turns_plan, order)
+        referee = (
+            TimedReferee(sockets, turns_plan, order)
+            if isinstance(turns_plan, TimedTurns)
+            else Referee(sockets, turns_plan, order)
+        )
         for launch in launches:
             # Both at once, also after an exception, rather than one after the other.
             stack.callback(launch.ask_to_end)
@@ -102,7 +110,10 @@ def execute_in_turns(
         while failed is None and not all(launch.has_ended(0) for launch in launches):
             referee.wait(_POLL_S)
             ended = [index for index, launch in enumerate(launches) if launch.has_ended(0)]
-            failed = next((i for i in ended if not referee.is_through(i)), referee.left)
+            failed = next(
+                (i for i in ended if launches[i].has_failed or not referee.is_through(i)),
+                referee.left,
+            )
             if failed is None and ended:
                 referee.release(1 - ended[0])
             if time.monotonic() > tick_s:
@@ -110,6 +121,10 @@ def execute_in_turns(
                 for plan in plans:
                     on_tick(Path(plan.records))
     runs = tuple(launch.run() for launch in launches)
+    if isinstance(referee, TimedReferee):
+        runs = tuple(
+            replace(run, timed_turns=referee.turns(index)) for index, run in enumerate(runs)
+        )
     if failed is not None and runs[failed].timed_out:
         failed = referee.awaited
     moving = tuple(referee.moving(index) for index in range(len(plans)))
@@ -148,6 +163,12 @@ class _Launch:
             self._adoption.look(self._supervisor)
             self._give_up_if_overdue()
         return self._supervisor.returncode is not None or self._given_up is not None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the launch, which has ended, did so otherwise than with exit status 0."""
+        report = _report(self._supervisor, self._workdir, self._given_up)
+        return report["end"] != "exited" or report.get("exit_code") != 0
 
     def _give_up_if_overdue(self) -> None:
         now_s = time.monotonic()

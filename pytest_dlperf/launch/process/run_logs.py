@@ -106,8 +106,9 @@ class RankLogs:
         return f"{sum(sizes.values()) / 2**20:.0f} MiB, most of it in {longest}"
 
     def sizes(self) -> dict[str, int]:
-        """Return the size of each rank's log, by its path below the run's folder."""
-        return {str(path.relative_to(self._workdir)): _size(path) for path in self._kept()}
+        """Return the size of each rank's log, by its path below the run's folder in the end."""
+        kept = {str(path.relative_to(self._workdir)): _size(path) for path in self._kept()}
+        return {**kept, **{path.name: _size(path) for path in self._private_logs()}}
 
     def cap(self) -> None:
         """Shorten the logs that stay in the run's folder to their limit."""
@@ -117,8 +118,10 @@ class RankLogs:
         return list(self._workdir.glob(self._pattern)) if self._pattern else []
 
     def _paths(self) -> list[Path]:
-        private = self._private.glob("workerlog.*") if self._private else ()
-        return [*self._kept(), *private]
+        return [*self._kept(), *self._private_logs()]
+
+    def _private_logs(self) -> list[Path]:
+        return list(self._private.glob("workerlog.*")) if self._private else []
 
 
 def _size(path: Path) -> int:

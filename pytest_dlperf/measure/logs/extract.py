@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem, Span
-from pytest_dlperf.measure.logs import parsed_log, problems, rules, spans
+from pytest_dlperf.measure.logs import parsed_log, problems, rules, spans, turns
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog, ParseOptions
 from pytest_dlperf.measure.logs.sizes import sizes
@@ -41,6 +42,8 @@ class LogResult:
     series: spans.RateSeries | None = field(default=None, repr=False)
     #: The windows that the numbers were taken from.
     kept: spans.RateSeries | None = field(default=None, repr=False)
+    #: How the log of a run in turns was cut, which ``kept`` is what was left by.
+    cut: turns.Cut | None = field(default=None, repr=False)
 
     @property
     def has_failed(self) -> bool:
@@ -62,33 +65,54 @@ class LogResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of a log, as ``dlperf extract --json`` prints it."""
-        values = asdict(replace(self, series=None, kept=None))
-        del values["series"], values["kept"]
+        values = asdict(replace(self, series=None, kept=None, cut=None))
+        del values["series"], values["kept"], values["cut"]
         return values
 
 
-def extract(path: Path, options: ParseOptions) -> LogResult:
-    """Read a log; raise ``UsageError`` if the file cannot be read."""
+def extract(
+    path: Path, options: ParseOptions, log_turns: Sequence[turns.LogTurn] = ()
+) -> LogResult:
+    """Read a log; raise ``UsageError`` if the file cannot be read.
+
+    With turns only what lies within one of them counts.
+    """
     try:
         with path.open("rb") as stream:
-            return extract_stream(stream, str(path), options)
+            return extract_stream(stream, str(path), options, log_turns=log_turns)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
 
 
 def extract_stream(
-    stream: BinaryIO, path: str, options: ParseOptions, block_bytes: int = BLOCK_BYTES
+    stream: BinaryIO,
+    path: str,
+    options: ParseOptions,
+    block_bytes: int = BLOCK_BYTES,
+    *,
+    log_turns: Sequence[turns.LogTurn] = (),
 ) -> LogResult:
     """Read a log from a stream; ``path`` is searched for words, and never opened.
 
     A log that shows only at its end which rank or progress bar is to be counted is read again. If
     the stream cannot be read again, such a log may give no throughput.
     """
-    parsed = parsed_log.read(blocks(stream, block_bytes), path, options)
+    choice = None
+    parsed = parsed_log.read([blocks(stream, block_bytes)], path, options)
     if parsed is not None and parsed.better_choice is not None and stream.seekable():
         stream.seek(0)
-        parsed = parsed_log.read(blocks(stream, block_bytes), path, options, parsed.better_choice)
-    return _unknown(path) if parsed is None else _result(parsed)
+        choice = parsed.better_choice
+        parsed = parsed_log.read([blocks(stream, block_bytes)], path, options, choice)
+    if parsed is None:
+        return _unknown(path)
+    if log_turns:
+        # The first turns have too few lines to show the format
+        stream.seek(0)
+        with_format = replace(options, fmt=parsed.fmt)
+        cut = parsed_log.read(turns.stretches(stream, log_turns), path, with_format, choice)
+        assert cut is not None
+        parsed = replace(cut, options=options)
+    return _result(parsed, log_turns)
 
 
 def _unknown(path: str) -> LogResult:
@@ -104,7 +128,7 @@ def _unknown(path: str) -> LogResult:
     )
 
 
-def _result(parsed: ParsedLog) -> LogResult:
+def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
     size = sizes(parsed)
     options = parsed.options
     node_devices = options.devices_per_node or parsed.log_facts.node_devices
@@ -114,7 +138,13 @@ def _result(parsed: ParsedLog) -> LogResult:
         batch=size.global_batch,
         varies=parsed.fmt.unit == "tokens",
     )
-    selection = rules.named(options.rule)(series, options.skip, options.until)
+    rule = rules.named(options.rule)
+    selection = measured = rule(series, options.skip, options.until)
+    if log_turns:
+        inside = series.where(turns.within_turns(series, parsed.ends, log_turns))
+        # What is printed may be a mean with records before the turn
+        inside = replace(inside, printed_rate=inside.rate)
+        selection = rule(inside, options.skip, options.until)
     refusal = problems.refusal(parsed, size, selection, series)
     lost = tuple(problems.loss_problems(parsed.timeline.loss_last))
     training = (
@@ -138,7 +168,12 @@ def _result(parsed: ParsedLog) -> LogResult:
         precision=parsed.path_facts.precision or parsed.log_facts.precision,
         unit=parsed.fmt.unit,
         loss_last=None if lost else parsed.timeline.loss_last,
-        whole_run=parsed.timeline.whole_run,
+        whole_run=None if log_turns else parsed.timeline.whole_run,
+        cut=(
+            turns.cut_of(measured.series, selection.series, parsed.ends, log_turns)
+            if log_turns and len(measured.series)
+            else None
+        ),
         series=series,
         problems=(*stated, *refusal),
     )

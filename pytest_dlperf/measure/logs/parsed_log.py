@@ -49,6 +49,8 @@ class ParsedLog:
     timeline: Timeline
     log_facts: Facts
     path_facts: Facts
+    #: Iterations that were counted at the end of each stretch.
+    ends: tuple[int, ...]
 
     @property
     def has_several_runs(self) -> bool:
@@ -69,30 +71,61 @@ class ParsedLog:
 
 
 def read(
-    blocks: Iterable[bytes], path: str, options: ParseOptions, counted: Counted | None = None
+    stretches: Iterable[Iterable[bytes]],
+    path: str,
+    options: ParseOptions,
+    counted: Counted | None = None,
 ) -> ParsedLog | None:
-    """Read the plain blocks of a log; None if no line is a record of a known format.
+    """Read a log in stretches of plain blocks; None if no line is a record of a known format.
 
     ``counted`` is the rank or progress bar to count, where an earlier reading found it out.
     """
     log_facts = Facts()
-    fmt, blocks = _begin(_watched(blocks, log_facts), options.fmt, log_facts)
-    if fmt is None:
-        return None
-    heard = trained.with_words(fmt)
-    timeline = Timeline(fmt, counted or Counted())
-    reader = Reader(heard, stamped=rules.needs_stamps(options.rule))
-    for text in Sieve(heard.anchors).texts(blocks):
-        timeline.add(reader.columns(text))
-    log_facts.look_at_end(fmt.anchors)
+    counting = None
+    ends = []
+    for stretch in stretches:
+        blocks: Iterable[bytes] = _watched(stretch, log_facts)
+        if counting is None and (begin := _begin(iter(blocks), options.fmt, log_facts)):
+            fmt, blocks = begin
+            counting = _Counting(fmt, options, counted)
+        if counting is not None:
+            counting.take(blocks)
+        ends.append(0 if counting is None else counting.iterations)
+    if counting is None:
+        if options.fmt is None:
+            return None
+        counting = _Counting(options.fmt, options, counted)
+    log_facts.look_at_end(counting.fmt.anchors)
     return ParsedLog(
         path=path,
         options=options,
-        fmt=fmt,
-        timeline=timeline,
+        fmt=counting.fmt,
+        timeline=counting.timeline,
         log_facts=log_facts,
         path_facts=facts.facts_of_path(path),
+        ends=tuple(ends),
     )
+
+
+class _Counting:
+    """Counts the iterations of the blocks of a log, from the first that has a record on."""
+
+    def __init__(self, fmt: Format, options: ParseOptions, counted: Counted | None) -> None:
+        self.fmt = fmt
+        heard = trained.with_words(fmt)
+        self.timeline = Timeline(fmt, counted or Counted())
+        self._reader = Reader(heard, stamped=rules.needs_stamps(options.rule))
+        self._sieve = Sieve(heard.anchors)
+
+    def take(self, blocks: Iterable[bytes]) -> None:
+        """Take in plain blocks, whole lines."""
+        for text in self._sieve.texts(blocks):
+            self.timeline.add(self._reader.columns(text))
+
+    @property
+    def iterations(self) -> int:
+        """Iterations so far; the first record does not show how many it is of."""
+        return self.timeline.iterations if self.timeline.steps > 1 else 0
 
 
 def _watched(blocks: Iterable[bytes], log_facts: Facts) -> Iterator[bytes]:
@@ -104,8 +137,8 @@ def _watched(blocks: Iterable[bytes], log_facts: Facts) -> Iterator[bytes]:
 
 def _begin(
     blocks: Iterator[bytes], known: Format | None, log_facts: Facts
-) -> tuple[Format | None, Iterable[bytes]]:
-    """Return the format, and the blocks from the first that has a record on.
+) -> tuple[Format, Iterable[bytes]] | None:
+    """Return the format, and the blocks from the first that has a record on; None if none has.
 
     Programs print their configuration before they train: later blocks are not searched for it.
     """
@@ -115,4 +148,4 @@ def _begin(
         if fmt is not None and any(anchor in block for anchor in fmt.anchors):
             log_facts.restarts.begin(fmt.anchors, block)
             return fmt, itertools.chain([block], blocks)
-    return known, ()
+    return None

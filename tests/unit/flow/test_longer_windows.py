@@ -18,7 +18,9 @@ def pair(now_s: float, before_s: float) -> dict[str, MeasuredRun]:
     """Two runs whose warm-up is slow, with measured steps of so many seconds."""
     return {
         side: MeasuredRun(
-            summary=replace(run(100.0), step_seconds=(9.0,) * 50 + (step_s,) * 1000),
+            summary=replace(
+                run(100.0), step_seconds=(9.0,) * 50 + (step_s,) * 1000, turns=(50, 500)
+            ),
             facts=RunFacts(),
         )
         for side, step_s in (("now", now_s), ("before", before_s))

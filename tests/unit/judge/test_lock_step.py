@@ -121,3 +121,25 @@ def test_a_last_turn_that_was_cut_short_is_no_pair_of_turns():
         arms.append(replace(measurement([1.0] * 5), runs=(one,) * 5))
     judged = judge_pairs(case(), arms[0], arms[1], Rule())
     assert judged.throughput.change == 0
+
+
+def test_turns_by_time_are_compared_though_a_slower_arm_has_fewer_iterations_in_them():
+    """The machine slows down for a share of the turns that is another one of their iterations."""
+    arms = []
+    for factor in (1.25, 1.0):
+        steps: list[float] = []
+        turns = []
+        for level_s in (0.01, 0.01, 0.05, 0.05, 0.05):
+            turns.append(len(steps))
+            steps += [factor * level_s] * round(1 / (factor * level_s))
+        rates = {"median_step": 1 / statistics.median(steps)}
+        one = replace(
+            run(len(steps) / sum(steps)),
+            estimates=rates,
+            step_seconds=tuple(steps),
+            turns=tuple(turns),
+        )
+        arms.append(replace(measurement([1.0] * 5), runs=(one,) * 5))
+    judged = judge_pairs(case(), arms[0], arms[1], Rule())
+    assert judged.throughput.change == pytest.approx(1 / 1.25 - 1)
+    assert judged.verdict is Verdict.REGRESSED

@@ -107,6 +107,17 @@ def test_ranks_output_is_kept_and_the_environment_is_not(tmp_path: Path):
     assert not folder.exists()
 
 
+def test_the_sizes_of_ranks_logs_are_named_by_where_they_are_in_the_end(tmp_path: Path):
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "workerlog.0").write_bytes(b"12345")
+    logs = RankLogs(tmp_path, "workerlog.*", private)
+    assert logs.sizes() == {"workerlog.0": 5}
+    (tmp_path / "output.log").touch()
+    absorb_logs(private, tmp_path / "output.log")
+    assert logs.sizes() == {"workerlog.0": 5}
+
+
 def test_a_folder_that_was_never_made(tmp_path: Path):
     absorb_logs(tmp_path / "logs", tmp_path / "output.log")
     assert (tmp_path / "output.log").read_bytes() == b""

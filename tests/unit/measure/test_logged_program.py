@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,12 @@ import pytest
 from pytest_dlperf.core.errors import CaseError, UsageError
 from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.core.option_names import command_options
+from pytest_dlperf.core.protocol import Protocol
+from pytest_dlperf.core.run import TimedTurn
 from pytest_dlperf.flow.log_unit import check_unit, known_unit, logged_batch
-from pytest_dlperf.flow.user_program import summarise_program
+from pytest_dlperf.flow.user_program import cut_log, summarise_program
+from tests.helpers.frozen_log import SECONDS as FROZEN
+from tests.helpers.frozen_log import Program
 from tests.helpers.record_files import case, write
 
 OWN = r"it (?P<step>\d+) loss (?P<loss>\S+) (?P<rate>\S+) it/s"
@@ -208,3 +214,51 @@ def test_whose_work_a_printed_rate_counts(tmp_path: Path, parallel: str, scope: 
     lines = [line(i, rate="100") for i in range(1, 21)]
     keys = {"layout": "1n4c", "parallel": parallel, "log_format": pattern(OWN, scope=scope)}
     assert read(tmp_path, lines, **keys) == (pytest.approx(rate), "samples")
+
+
+def test_a_run_in_turns_by_time_counts_what_is_within_them(tmp_path: Path):
+    log, turns = Program(iterations=400).log()
+    run = write(tmp_path, [])
+    Path(run.log).write_bytes(log)
+    timed = tuple(
+        TimedTurn(turn.number, {"output.log": turn.end}, turn.seconds, turn.number > 2)
+        for turn in turns
+    )
+    program = replace(
+        case("1n1c", command=["python", "x.py"], log_format=FROZEN),
+        protocol=Protocol(iterations=390, warmup=50),
+    )
+    whole, _ = summarise_program(program, run)
+    assert whole.turns == ()
+    assert whole.throughput < 0.6 * 4 / Program.step_s
+    summary, _ = summarise_program(program, replace(run, timed_turns=timed))
+    assert summary.throughput == pytest.approx(4 / Program.step_s, rel=1e-5)
+    assert summary.estimates["median_step"] == pytest.approx(4 / Program.step_s, rel=1e-5)
+    assert summary.step_seconds == pytest.approx([Program.step_s] * len(summary.step_seconds))
+    # Eleven or twelve iterations are printed in a turn, and two of them do not count
+    lengths = [b - a for a, b in pairwise((*summary.turns, len(summary.step_seconds)))]
+    assert set(lengths[1:-1]) <= {9, 10}
+    assert summary.turns[0] == 0
+    [note] = [p for p in summary.problems if p.code == "turns-by-time"]
+    assert f"{340 - len(summary.step_seconds)} of 340 measured iterations do not" in note.message
+    how = cut_log(program, replace(run, timed_turns=timed))
+    assert how is not None
+    assert [turn.iterations for turn in how.turns] == lengths
+
+
+def test_the_log_of_a_rank_is_cut_by_its_own_sizes(tmp_path: Path):
+    log, turns = Program(iterations=400).log()
+    run = write(tmp_path, [])
+    (tmp_path / "rank0.log").write_bytes(log)
+    Path(run.log).write_bytes(b"no record\n")
+    timed = tuple(
+        TimedTurn(turn.number, {"output.log": 10, "rank0.log": turn.end}, turn.seconds)
+        for turn in turns
+    )
+    program = replace(
+        case("1n1c", command=["python", "x.py"], log_format=FROZEN),
+        protocol=Protocol(iterations=390, warmup=50),
+    )
+    plan = replace(run.plan, rank_logs="rank*.log", workdir=str(tmp_path))
+    summary, _ = summarise_program(program, replace(run, plan=plan, timed_turns=timed))
+    assert summary.throughput == pytest.approx(4 / Program.step_s, rel=1e-5)

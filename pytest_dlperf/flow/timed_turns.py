@@ -1,0 +1,89 @@
+"""The turns by time of a pair: how long they are to be, and which of them count.
+
+They are those of programs whose log alone is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pytest_dlperf.core.case import Case
+
+if TYPE_CHECKING:
+    from pytest_dlperf.measure.logs.turns import Cut
+
+#: A turn is to have so many records; ...
+RECORDS: Final = 7
+#: ... one that has as many as these is left as it is. Two records of each do not count.
+_ENOUGH: Final = 5
+#: Fewer records than these do not make a turn count.
+_FEWEST_RECORDS: Final = 2
+#: So many turns of both arms have to count.
+FEWEST_TURNS: Final = 4
+#: What records say that they took may be more than it was, by rounding. Where it is more than
+#: this, a time has the other arm's turn in it, which is about as long; ...
+_MOST_TIME: Final = 1.2
+#: ... below half as much, nobody would see that.
+_LEAST_TIME: Final = _MOST_TIME / 2
+#: More of the turns than this share come late where a log is buffered.
+_LATE: Final = 0.2
+
+
+class ByTime(NamedTuple):
+    """The turns of a pair, by time."""
+
+    #: Seconds of a turn.
+    turn_s: float
+    #: Whether a trial has shown that it is long enough.
+    is_tried: bool = False
+
+
+class OtherTurnsError(Exception):
+    """The pair was a trial: others of ``case`` have turns ``by_time``; the message says why."""
+
+    def __init__(self, message: str, by_time: ByTime, case: Case) -> None:
+        super().__init__(message)
+        self.by_time, self.case = by_time, case
+
+
+def seconds_of_a_turn(turn_s: float, cuts: Sequence[Cut]) -> float:
+    """Return the seconds of a turn with enough records of both logs: ``turn_s`` where it has."""
+    record_s = max(cut.record_s for cut in cuts)
+    return turn_s if turn_s >= _ENOUGH * record_s else RECORDS * record_s
+
+
+def turns_that_count(cuts: Sequence[Cut]) -> frozenset[int] | str:
+    """Return the numbers of the turns that count in all logs; or why the pair has too few."""
+    turns = [turn for cut in cuts for turn in cut.turns]
+    if not all(cut.turns for cut in cuts):
+        return too_few(cuts)
+    late = {turn.number for turn in turns if turn.said_s > _MOST_TIME * turn.lasted_s}
+    share = max(cut.time_share for cut in cuts)
+    if len(late) > _LATE * len({turn.number for turn in turns}) or share > _MOST_TIME:
+        return (
+            "the times in its log have the other arm's turns in them, as those of buffered output "
+            "do, which comes late, and means over many records"
+        )
+    share = min(cut.time_share for cut in cuts)
+    if share < _LEAST_TIME:
+        return (
+            f"the times in its log are {share:.0%} of what the turns lasted, so that nobody would "
+            "see the other arm's turns in them"
+        )
+    common = frozenset.intersection(
+        *(
+            frozenset(turn.number for turn in cut.turns if turn.records >= _FEWEST_RECORDS)
+            for cut in cuts
+        )
+    )
+    return common - late if len(common - late) >= FEWEST_TURNS else too_few(cuts)
+
+
+def too_few(cuts: Sequence[Cut]) -> str:
+    """Return that logs have too few records for turns."""
+    cut = min(cuts, key=lambda cut: cut.records)
+    return (
+        f"its log has {cut.records} records of measured iterations, too few for {FEWEST_TURNS} "
+        f"turns of {RECORDS} in which both arms have some"
+    )

@@ -1,0 +1,150 @@
+"""The referee of a pair whose programs do not say when a step ends: turns are given by time.
+
+From the start of the launches on, one goes on for some tenths of a second while the other is
+frozen, until the first of them ends. What each wrote in a turn is known by the sizes of its logs.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import select
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pytest_dlperf.core.run import TimedTurn
+from pytest_dlperf.launch.turns.lines import Lines
+from pytest_dlperf.launch.turns.node import FREEZE, FROZEN, MOVING, THAW
+
+
+class TimedTurns(NamedTuple):
+    """How long the turns are of a pair that takes them by time."""
+
+    #: Seconds of a turn.
+    turn_s: float
+
+
+@dataclass
+class _Side:
+    """One launch, as the referee sees it."""
+
+    lines: Lines
+    turns: list[TimedTurn] = field(default_factory=list)
+    #: When its turn began; None while it is frozen.
+    begin_s: float | None = None
+    is_freezing: bool = False
+    moving: str = ""
+
+
+class TimedReferee:
+    """Gives two launches their turns by time; in each pair of turns a random launch is first.
+
+    ``sockets`` lead to the launches, which have just been started.
+    """
+
+    def __init__(
+        self, sockets: Sequence[Lines], timed_turns: TimedTurns, order: random.Random
+    ) -> None:
+        self._sides = [_Side(lines) for lines in sockets]
+        self._turn_s = timed_turns.turn_s
+        self._random = order
+        self._number = 0
+        #: Launches whose turns are next, the next one last.
+        self._next: list[int] = []
+        self._is_released = False
+        for side in self._sides:
+            self._freeze(side)
+
+    def wait(self, timeout_s: float) -> None:
+        """Take answers for up to ``timeout_s``; give the next turn when one is over."""
+        living = [side for side in self._sides if not side.lines.is_over]
+        readable, _, _ = select.select(
+            [side.lines for side in living], [], [], min(timeout_s, self._left_s())
+        )
+        for side in living:
+            if side.lines in readable:
+                for line in side.lines.take():
+                    self._take(side, line)
+        for index, side in enumerate(self._sides):
+            if side.lines.is_over:
+                self.release(1 - index)
+        if not self._is_released and not any(side.is_freezing for side in self._sides):
+            self._go_on()
+
+    def _left_s(self) -> float:
+        """Return the seconds that are left of the turn under way."""
+        for side in self._sides:
+            if side.begin_s is not None and not side.is_freezing and not self._is_released:
+                return max(0.0, side.begin_s + self._turn_s - time.monotonic())
+        return self._turn_s
+
+    def _go_on(self) -> None:
+        """End the turn under way if its time is over; begin one if there is none."""
+        running = next((side for side in self._sides if side.begin_s is not None), None)
+        if running is not None:
+            if self._left_s() <= 0:
+                self._freeze(running)
+            return
+        if not self._next:
+            self._next = self._random.sample(range(len(self._sides)), len(self._sides))
+            self._number += 1
+        side = self._sides[self._next.pop()]
+        side.begin_s = time.monotonic()
+        side.lines.send(THAW)
+
+    def _freeze(self, side: _Side) -> None:
+        side.is_freezing = True
+        side.lines.send(FREEZE)
+
+    def _take(self, side: _Side, line: str) -> None:
+        word, _, value = line.partition(" ")
+        assert word in {FROZEN, MOVING}, line
+        begin_s, side.begin_s, side.is_freezing = side.begin_s, None, False
+        if word == MOVING:
+            side.moving = side.moving or value
+            return
+        # Before the first turn both go on together, until they stand still
+        took_s = time.monotonic() - begin_s if begin_s is not None else 0.0
+        sizes = json.loads(value)
+        side.turns.append(TimedTurn(self._number, sizes, took_s, begin_s is not None))
+
+    def release(self, index: int) -> None:
+        """Let a launch go on to its end: there are no more turns."""
+        if not self._is_released:
+            self._is_released = True
+            self._sides[index].lines.send(THAW)
+
+    def is_through(self, index: int) -> bool:
+        """Return whether a launch may end: it may at any time."""
+        return True
+
+    @property
+    def left(self) -> int | None:
+        """Return a launch that takes no more turns, and goes on: there is none."""
+        return None
+
+    @property
+    def unmarked(self) -> str:
+        """Return which ranks mark no step while others do: nobody looks at marks."""
+        return ""
+
+    def moving(self, index: int) -> str:
+        """Return what of a launch did not stand still between turns; empty for nothing."""
+        return self._sides[index].moving
+
+    def turns(self, index: int) -> tuple[TimedTurn, ...]:
+        """Return the turns that a launch has had, all but the one in which it ended.
+
+        The first, of number 0, is what was before it stood still for the first time.
+        """
+        return tuple(self._sides[index].turns)
+
+    @property
+    def awaited(self) -> int:
+        """Return the launch that goes on, or is to stand still, while the other one waits."""
+        for index, side in enumerate(self._sides):
+            if not side.lines.is_over and (side.is_freezing or side.begin_s is not None):
+                return index
+        return next((i for i, side in enumerate(self._sides) if not side.lines.is_over), 0)
