@@ -14,14 +14,22 @@ from typing import TYPE_CHECKING, Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
+from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Explanation
 from pytest_dlperf.core.run import Run
 from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Verdict
-from pytest_dlperf.core.wire_profile import ProfiledSteps, ProfileRecord
+from pytest_dlperf.core.wire_profile import (
+    ProfiledSteps,
+    ProfileRecord,
+    Sampling,
+    steps_in_profile,
+    steps_in_stacks,
+)
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.runner import Runner
 from pytest_dlperf.judge.explain.attribution import attribute, rank_of
 from pytest_dlperf.judge.explain.operator_changes import Profile, kept_record
+from pytest_dlperf.judge.explain.stacks_alone import has_stacks_alone
 from pytest_dlperf.judge.verdict import with_finding, without_findings
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.exhausted import file_words
@@ -41,6 +49,11 @@ PROFILE: Final = "profile.json"
 _NOW: Final = "now"
 #: Code of the finding that has the sentence of an explanation.
 _EXPLAINED: Final = "explained"
+#: When a program that marks no steps is sampled: from this share of the window of its shortest run
+#: on, for this share of it, and for so long at most. Half is left, as a launch may be faster.
+_SAMPLED_FROM: Final = 0.1
+_SAMPLED_SHARE: Final = 0.4
+_MOST_SAMPLED_S: Final = 3.0
 #: A launch may take this many times the longest judged one, and this many seconds more.
 _LONGER: Final = 2
 _MORE_S: Final = 60.0
@@ -100,7 +113,7 @@ def explain(
     traces: dict[str, str] = {}
     for number, side in enumerate(order, start=1):
         try:
-            launched = _profiled(case, runners[side], number, measured)
+            launched = _profiled(case, runners[side], number, measured, is_before=side != now)
         except KeyboardInterrupt as interrupt:
             # The verdict is known, and would be lost
             runner.bench.interrupted(interrupt)
@@ -124,7 +137,7 @@ def explain(
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         # Records of a worker of another version, in another interpreter's tree
         return Explanation(note=f"the profiles cannot be read: {type(error).__name__}: {error}")
-    if len(profiles) == 1:
+    if len(profiles) == 1 and not has_stacks_alone(profiles[now]):
         kept = [kept_record(profile[rank], rank) for profile in profiles[now]]
         try:
             (runner.bench.folder / case.id / PROFILE).write_bytes(profile_file.to_bytes(kept))
@@ -167,10 +180,10 @@ def explained(judgement: Judgement, explanation: Explanation) -> Judgement:
 def _cannot(case: Case, runner: Runner, measured: Measured, *, launches: int) -> str:
     """Return why steps of ``case`` are not profiled; empty if they can be."""
     assert measured.measurement is not None
-    if case.command and not any(run.ranks for run in measured.measurement.runs):
+    if case.launcher == "none" and case.ranks > 1 and not _is_marked(measured):
         return (
-            "the cause is not known: a program that is read by its log has no steps to profile; "
-            "mark them (pytest_dlperf.mark.step)"
+            "the cause is not known: which processes of the command are its ranks is not known "
+            "without marks (pytest_dlperf.mark.step)"
         )
     framework = FRAMEWORKS.get(case.framework)
     if framework is not None and not framework.has_profiles:
@@ -193,10 +206,33 @@ def _cannot(case: Case, runner: Runner, measured: Measured, *, launches: int) ->
     return ""
 
 
-def _step_s(measured: Measured) -> float:
-    """Return the seconds of a step of the case."""
+def _is_marked(measured: Measured) -> bool:
+    """Return whether the ranks wrote records, as those of a program do that marks its steps."""
     assert measured.measurement is not None
-    return min(statistics.median(run.step_seconds) for run in measured.measurement.runs)
+    return any(run.ranks for run in measured.measurement.runs)
+
+
+def _steps(case: Case, measured: Measured, *, is_before: bool) -> ProfiledSteps:
+    """Return which steps of a program are profiled: equally many of both arms."""
+    assert measured.measurement is not None
+    step_s = _step_s(measured.measurement)
+    steps = ProfiledSteps(steps_in_profile(step_s), steps_in_stacks(step_s))
+    if not case.command or _is_marked(measured):
+        return steps
+    against = measured.against.measurement if measured.against and is_before else None
+    arm = against or measured.measurement
+    shortest = min(arm.runs, key=lambda run: run.elapsed_s)
+    window_s = sum(shortest.step_seconds)
+    sampling = Sampling(
+        begin_s=max(0.0, shortest.elapsed_s - (1 - _SAMPLED_FROM) * window_s),
+        seconds=min(_MOST_SAMPLED_S, _SAMPLED_SHARE * window_s),
+        step_s=_step_s(arm),
+    )
+    return steps._replace(sampling=sampling)
+
+
+def _step_s(measurement: Measurement) -> float:
+    return min(statistics.median(run.step_seconds) for run in measurement.runs)
 
 
 def _longest_s(measured: Measured) -> float:
@@ -211,10 +247,12 @@ class _Profiled:
     trace: str
 
 
-def _profiled(case: Case, runner: Runner, number: int, measured: Measured) -> _Profiled:
+def _profiled(
+    case: Case, runner: Runner, number: int, measured: Measured, *, is_before: bool
+) -> _Profiled:
     """Launch ``case`` once with a profile; raise ``DlperfError`` if there is none."""
     bench = runner.bench
-    steps = ProfiledSteps.of_seconds(_step_s(measured))
+    steps = _steps(case, measured, is_before=is_before)
     plan = runner.plan(case, f"explain{number}", profile=steps)
     limit_s = min(plan.timeout_s, _LONGER * _longest_s(measured) + _MORE_S)
     if (budget := bench.policy.budget) is not None:
@@ -249,5 +287,7 @@ def _why_none(case: Case, run: Run, limit_s: float, records: Sequence[RankRecord
     has_ended = run.exit_code == 0 and all(rank.wrote("end") for rank in records)
     if has_ended and len(records) == case.ranks:
         return f"not every rank wrote one; see {run.log}"
+    if case.command and run.exit_code == 0:
+        return f"it ended before it was profiled or sampled, let it train longer; see {run.log}"
     cause = cause_of(case, run, records).partition("\n")[0]
     return f"{cause}; see {run.log}"

@@ -130,7 +130,16 @@ def rank_command(
 ) -> tuple[str, ...]:
     """Return the command of one rank, which reads its place from ``place_variables``."""
     if case.command:
-        return with_travelling(target, workdir, program_command(case, target))
+        command = program_command(case, target)
+        if target.profile is not None and target.profile.sampling is not None:
+            sampling = target.profile.sampling
+            command = (
+                target.python, "-m", "pytest_dlperf.worker.sampled_program",
+                f"--records={target.records(workdir)}", f"--rank-from={place_variables[0]}",
+                f"--begin-s={sampling.begin_s:g}", f"--seconds={sampling.seconds:g}",
+                f"--step-s={sampling.step_s:g}", "--", *command,
+            )  # fmt: skip
+        return with_travelling(target, workdir, command)
     arguments = RankArguments(
         framework=case.framework,
         workload=case.workload,

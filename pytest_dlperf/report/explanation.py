@@ -125,9 +125,9 @@ def terminal_lines(outcomes: Sequence[Outcome], *, verbose: bool) -> list[str]:
             if rows:
                 lines += _grid([headings("operator"), *map(operator_row, rows)])
             lines += [f"  {one_line(line)}" for line in further_lines(explanation)]
-            for title, cells in further_tables(explanation):
-                lines.append(f"  {title}")
-                lines += _grid(cells if verbose else [*cells[: 1 + _OPERATORS]])
+        for title, cells in further_tables(explanation):
+            lines.append(f"  {title}")
+            lines += _grid(cells if verbose else [*cells[: 1 + _OPERATORS]])
         if explanation.note:
             lines.append(one_line(f"note: {outcome.case.id}: {explanation.note}"))
         lines += [f"  trace: {one_line(trace)}" for trace in explanation.traces]

@@ -1,6 +1,6 @@
 """Where Python spends the time of steps, sampled by py-spy where it is installed.
 
-py-spy (https://github.com/benfred/py-spy) reads this process from outside, so that the training
+py-spy (https://github.com/benfred/py-spy) reads a process from outside, so that the training
 runs none of its code. Standard library only.
 """
 
@@ -28,21 +28,29 @@ _ENDS_S: Final = 15.0
 _MOST: Final = 40
 #: Frames of a stack that are kept, the innermost.
 _DEEPEST: Final = 12
-#: From <linux/prctl.h>: another process may trace this one, where only ancestors may (Yama).
+#: From <linux/prctl.h>: another process may trace this one, where only ancestors may (Yama); any.
 _PR_SET_PTRACER: Final = 0x59616D61
+_ANY: Final = -1
 
 
-def sampler(folder: Path, rank: int) -> Sampler | None:
-    """Return what samples this process; None where py-spy is not installed."""
+def allow_tracing(pid: int = _ANY) -> None:
+    """Let the process ``pid`` read this one, and the program that it becomes."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, pid, 0, 0, 0)
+
+
+def sampler(folder: Path, rank: int, pid: int | None = None) -> Sampler | None:
+    """Return what samples the process ``pid``, or this one; None where py-spy is not installed."""
     beside = Path(sys.executable).with_name("py-spy")
     program = str(beside) if beside.exists() else shutil.which("py-spy")
-    return Sampler(program, folder / f"stacks{rank:05d}.txt") if program else None
+    return Sampler(program, folder / f"stacks{rank:05d}.txt", pid) if program else None
 
 
 class Sampler:
-    """py-spy on this process, from ``start`` to ``stop``."""
+    """py-spy on the process ``pid``, or on this one, from ``start`` to ``stop``."""
 
-    def __init__(self, program: str, file: Path) -> None:
+    def __init__(self, program: str, file: Path, pid: int | None = None) -> None:
+        self._pid = pid or os.getpid()
         self._program = program
         self._file = file
         self._process: subprocess.Popen[bytes] | None = None
@@ -50,15 +58,14 @@ class Sampler:
 
     def start(self) -> None:
         """Begin to sample; what goes wrong is raised by ``stop``."""
-        command = [self._program, "record", f"--pid={os.getpid()}", f"--rate={_PER_SECOND}",
+        command = [self._program, "record", f"--pid={self._pid}", f"--rate={_PER_SECOND}",
                    "--format=raw", "--idle", "--threads", f"--output={self._file}",
                    "--duration=unlimited"]  # fmt: skip
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
             )
-            with contextlib.suppress(OSError, AttributeError):
-                ctypes.CDLL(None).prctl(_PR_SET_PTRACER, self._process.pid, 0, 0, 0)
+            allow_tracing(self._process.pid)
             self._await_begin(self._process)
         except OSError as error:
             self._problem = f"py-spy: {error}"
@@ -77,7 +84,15 @@ class Sampler:
                 return
             output += chunk
 
-    def stop(self, steps: int) -> list[HostStack]:
+    def end(self) -> None:
+        """End py-spy, and drop what it sampled."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+    def stop(self, steps: float) -> list[HostStack]:
         """Return the main thread's stacks, with their seconds a step; raise ``OSError``."""
         process = self._process
         if process is not None:
@@ -87,10 +102,7 @@ class Sampler:
             except subprocess.TimeoutExpired:
                 self._problem = self._problem or "py-spy did not end"
             finally:
-                process.kill()
-                process.wait()
-                if process.stdout is not None:
-                    process.stdout.close()
+                self.end()
         if self._problem:
             raise OSError(self._problem)
         text = self._file.read_text("utf-8", errors="replace")
@@ -98,7 +110,7 @@ class Sampler:
         return stacks_of(text, steps)
 
 
-def stacks_of(text: str, steps: int) -> list[HostStack]:
+def stacks_of(text: str, steps: float) -> list[HostStack]:
     """Return the stacks of the main thread in ``text``, as ``py-spy record -f raw`` writes it.
 
     Each line is the frames of a stack, the outermost first, and how often it was sampled.

@@ -82,3 +82,44 @@ def test_scaling_is_over_one_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [stored] = outcome["baseline_sessions"]
     assert stored["speedup"] is not None
     assert len(stored["parent_runs"]) == 1
+
+
+MARKED = """
+import os
+import sys
+import torch
+import torch.distributed as dist
+from pytest_dlperf.mark import step
+
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(32, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(8, 32)
+for _ in range(int(sys.argv[1])):
+    with step(work=8) as s:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        if "EXTRA" not in os.environ:
+            torch.linalg.vector_norm(x)
+        loss.backward()
+        optimizer.step()
+        s.loss(loss)
+del model
+dist.destroy_process_group()
+"""
+
+
+def test_a_program_on_two_nodes_is_explained(cluster: Cluster):
+    command = ["python", "train.py", "{iterations}"]
+    cluster.write(command=command, framework="torch", iterations=12, warmup=4)
+    (cluster.path / "train.py").write_text(MARKED, encoding="utf-8")
+    _, output, outcomes = cluster.run("--dlperf-against=EXTRA=no", "--dlperf-explain=always")
+    [outcome] = outcomes
+    explanation = outcome["explanation"]
+    assert explanation is not None, output
+    assert explanation["note"] == ""
+    rows = {row["operator"]: row for row in explanation["operators"] if row["path"] == ""}
+    norm = rows["aten::linalg_vector_norm"]
+    assert (norm["before_calls"], norm["after_calls"]) == (0, 1)
+    assert [row["rank"] for row in explanation["ranks"]] == [0, 1]
+    assert all(Path(trace).exists() for trace in explanation["traces"])

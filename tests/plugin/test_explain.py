@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 
+from tests.helpers.fake_py_spy import write_py_spy
 from tests.helpers.fake_suite import Suite
 
 AGAINST = ("--cpus=2", "--dlperf-runs=3", "--dlperf-against=FAKE_STEP_S=0.01 FAKE_PROFILE=0.8")
@@ -189,3 +190,53 @@ def test_a_profile_stored_with_the_baseline_explains_a_later_regression(suite: S
 
     suite.run(*arguments, "--update-baselines", "--dlperf-reason=meant", "--dlperf-explain=never")
     assert not file.exists(), "it is of the level before"
+
+
+LOGGED = """
+import time
+for i in range(60):
+    time.sleep(0.05)
+    print(f"it {i} speed 20 it/s", flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_py_spy", [True, False])
+def test_a_program_that_is_read_by_its_log_has_host_stacks_alone(suite: Suite, has_py_spy: bool):
+    log = r"it (?P<step>\d+) speed (?P<rate>\S+) it/s"
+    (suite.path / "test_net.py").write_text(
+        textwrap.dedent(f"""
+        import pytest
+        from pytest_dlperf import pattern
+        @pytest.mark.dlperf(command=["python", "train.py"], framework=None, layout="1n1c",
+                            log_format=pattern(r"{log}", scope="device"), speedup=None,
+                            batch_size_per_device=1, iterations=50, warmup=5, runs=1, max_runs=1)
+        def test_net(dlperf):
+            dlperf.run()
+        """),
+        encoding="utf-8",
+    )
+    (suite.path / "train.py").write_text(LOGGED, encoding="utf-8")
+    programs = suite.path / "programs"
+    programs.mkdir()
+    if has_py_spy:
+        write_py_spy(programs)
+    suite.env(PATH=f"{programs}:/usr/bin:/bin", FAKE_SAMPLES="90")
+    _, outcomes = suite.outcomes(
+        "--cpus=1",
+        "--dlperf-against=FAKE_SAMPLES=10",
+        "--dlperf-explain=always",
+    )
+    [outcome] = outcomes.values()
+    explanation = outcome["explanation"]
+    assert explanation["parts"] == []
+    if has_py_spy:
+        assert explanation["note"] == ""
+        assert (
+            "host stacks, sampled by py-spy: <module> (b/train.py:9) +" in explanation["sentence"]
+        )
+        [stack] = explanation["stacks"]
+        assert stack["after_ms"] > stack["before_ms"]
+    else:
+        assert "pip install py-spy" in explanation["note"]
+        assert "pytest_dlperf.mark.step" in explanation["note"]

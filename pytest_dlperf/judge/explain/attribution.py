@@ -39,6 +39,7 @@ from pytest_dlperf.judge.explain.sentences import (
     now_words,
     waits_words,
 )
+from pytest_dlperf.judge.explain.stacks_alone import explain_by_stacks, has_stacks_alone
 
 #: The profiles agree with the verdict between these multiples of the ends of its interval:
 #: a profiled step is slower than a measured one, which is not profiled.
@@ -60,6 +61,8 @@ def attribute(
     ``judged`` is that of throughput, ``memory`` that of the peak memory where it regressed.
     Without any of before, the parts of now alone. ``now`` has one or more.
     """
+    if has_stacks_alone(now):
+        return explain_by_stacks(before, now)
     rank = rank_of(now, judged, memory)
     explanation = _steps_explained(before, now, judged, rank)
     if memory is None:
@@ -74,6 +77,8 @@ def rank_of(
     profiles: Sequence[Profile], judged: Comparison, memory: Comparison | None = None
 ) -> int:
     """Return the rank that the tables are of: the critical one, or that with the highest peak."""
+    if has_stacks_alone(profiles):
+        return min(set.intersection(*(set(profile) for profile in profiles)))
     if memory is None or judged.verdict is Verdict.REGRESSED:
         return critical_rank(profiles)
     peaks = [_peaks(profile) for profile in profiles]

@@ -350,9 +350,14 @@ def add_stacks(
     if sampler is not None:
         sampler.start()
     ranks.mean(1.0)  # the ranks begin together
-    for _ in range(steps):
-        yield record
-    ranks.synchronise()
+    try:
+        for _ in range(steps):
+            yield record
+        ranks.synchronise()
+    except BaseException:
+        if sampler is not None:
+            sampler.end()
+        raise
     if sampler is None:
         return []
     try:
