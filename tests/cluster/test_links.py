@@ -1,4 +1,4 @@
-"""Links that become slower: speedup falls, its gate fails, and the sentence says why."""
+"""Links that become slower: speedup falls and its gate says why; a pair keeps its turns."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.test_turns import run_pair
 from tests.helpers.cluster import Cluster
+from tests.helpers.lab import a_lab
 
 # Minutes of sessions on a link that is slow; tests/plugin judges speedups of a fake launcher.
 pytestmark = [pytest.mark.torch, pytest.mark.nightly]
 #: A busy machine gives sessions that do not count; they are repeated.
 TRIES = 4
+REPOSITORY = Path(__file__).parents[2]
 
 
 def stored(cluster: Cluster, count: int) -> None:
@@ -46,3 +49,20 @@ def test_capped_links_fail_the_gate_of_speedup(cluster: Cluster, monkeypatch: py
     assert judgement["verdict"] == "regressed", output
     assert judgement["metrics"]["speedup"]["change"] < -0.3
     assert re.search(r"all-reduce \d+ % of the step", judgement["reason"]), judgement["reason"]
+
+
+@pytest.mark.skipif(not Path("/dev/net/tun").exists(), reason="no /dev/net/tun: no TAP devices")
+def test_a_pair_takes_turns_over_links_with_a_delay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = [REPOSITORY, REPOSITORY / "tests" / "torch", os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, path)))
+    monkeypatch.setenv("DLPERF_RUNTIME_DIR", str(tmp_path / "runtime"))
+    with a_lab(one_core=True) as lab:
+        lab.delay(0.005)
+        cluster = Cluster(lab, tmp_path)
+        cluster.write()
+        cluster.workdir.mkdir()
+        # Files that are shared would carry what channels do, without the delay
+        lab.make_private(2, cluster.workdir)
+        run_pair(cluster)

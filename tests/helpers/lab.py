@@ -12,6 +12,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.helpers import late_frames
 
 _SSHD = "/usr/sbin/sshd"
 _PROGRAMS = ("ip", "taskset", "tc", "nsenter", "unshare", "ssh", "ssh-keygen", _SSHD)
@@ -68,6 +71,8 @@ class Lab:
         self.base = Path(tempfile.mkdtemp(prefix="dlperf-lab-"))
         self.hub = f"dlh{os.getpid()}"
         self._inits: dict[int, subprocess.Popen[bytes]] = {}
+        #: What delays frames, where something does.
+        self._delay: subprocess.Popen[bytes] | None = None
         try:
             self._make_keys()
             _run("ip", "netns", "add", self.hub)
@@ -215,6 +220,22 @@ class Lab:
             self.check(number, "tc", "qdisc", "del", "dev", "eth0", "root")
             self._hub("tc", "qdisc", "del", "dev", f"v{number}", "root")
 
+    def delay(self, seconds: float) -> None:
+        """Replace every link by one on which frames take so long, each way, until the end."""
+        pids = [self._pid(number) for number in self._inits]
+        for number in self._inits:
+            self.check(number, "ip", "link", "del", "eth0")
+        self._delay = subprocess.Popen(
+            [sys.executable, late_frames.__file__, str(seconds), *map(str, pids)],
+            stdout=subprocess.PIPE,
+        )
+        assert self._delay.stdout is not None
+        if not self._delay.stdout.readline():
+            raise RuntimeError("no links with a delay")
+        for number in self._inits:
+            self.check(number, "ip", "addr", "add", f"{self.address(number)}/24", "dev", "eth0")
+            self.check(number, "ip", "link", "set", "eth0", "up")
+
     def link(self, number: int, *, up: bool) -> None:
         """Pull the cable of a node, or put it back."""
         self._hub("ip", "link", "set", f"v{number}", "up" if up else "down")
@@ -252,6 +273,9 @@ class Lab:
             os.killpg(init.pid, signal.SIGKILL)
             init.wait()
         self._inits.clear()
+        if self._delay is not None:
+            self._delay.kill()
+            self._delay.communicate()
         subprocess.run(["ip", "netns", "del", self.hub], capture_output=True, check=False)
         shutil.rmtree(self.base, ignore_errors=True)
 
