@@ -33,22 +33,13 @@ def steps_in_stacks(step_s: float) -> int:
     return max(3, min(_MOST_SAMPLED, round(_SAMPLED_S / max(step_s, 1e-6))))
 
 
-class Sampling(NamedTuple):
-    """When py-spy samples the ranks of a program that marks no steps."""
-
-    #: From the start of a rank.
-    begin_s: float
-    seconds: float
-    step_s: float
-
-
 class ProfiledSteps(NamedTuple):
     """Steps after the window of a program, whose ranks do not ask each other how many."""
 
     profiled: int
     sampled: int
-    #: For a program that marks no steps; None for others.
-    sampling: Sampling | None = None
+    #: Seconds of a step of a program that marks none, whose ranks py-spy samples instead.
+    unmarked_s: float | None = None
 
     @property
     def in_all(self) -> int:

@@ -21,7 +21,6 @@ from pytest_dlperf.core.verdict import Comparison, Judgement, KnownState, Verdic
 from pytest_dlperf.core.wire_profile import (
     ProfiledSteps,
     ProfileRecord,
-    Sampling,
     steps_in_profile,
     steps_in_stacks,
 )
@@ -49,11 +48,6 @@ PROFILE: Final = "profile.json"
 _NOW: Final = "now"
 #: Code of the finding that has the sentence of an explanation.
 _EXPLAINED: Final = "explained"
-#: When a program that marks no steps is sampled: from this share of the window of its shortest run
-#: on, for this share of it, and for so long at most. Half is left, as a launch may be faster.
-_SAMPLED_FROM: Final = 0.1
-_SAMPLED_SHARE: Final = 0.4
-_MOST_SAMPLED_S: Final = 3.0
 #: A launch may take this many times the longest judged one, and this many seconds more.
 _LONGER: Final = 2
 _MORE_S: Final = 60.0
@@ -221,14 +215,7 @@ def _steps(case: Case, measured: Measured, *, is_before: bool) -> ProfiledSteps:
         return steps
     against = measured.against.measurement if measured.against and is_before else None
     arm = against or measured.measurement
-    shortest = min(arm.runs, key=lambda run: run.elapsed_s)
-    window_s = sum(shortest.step_seconds)
-    sampling = Sampling(
-        begin_s=max(0.0, shortest.elapsed_s - (1 - _SAMPLED_FROM) * window_s),
-        seconds=min(_MOST_SAMPLED_S, _SAMPLED_SHARE * window_s),
-        step_s=_step_s(arm),
-    )
-    return steps._replace(sampling=sampling)
+    return steps._replace(unmarked_s=_step_s(arm))
 
 
 def _step_s(measurement: Measurement) -> float:

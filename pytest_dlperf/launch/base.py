@@ -131,13 +131,11 @@ def rank_command(
     """Return the command of one rank, which reads its place from ``place_variables``."""
     if case.command:
         command = program_command(case, target)
-        if target.profile is not None and target.profile.sampling is not None:
-            sampling = target.profile.sampling
+        if target.profile is not None and target.profile.unmarked_s is not None:
             command = (
                 target.python, "-m", "pytest_dlperf.worker.sampled_program",
                 f"--records={target.records(workdir)}", f"--rank-from={place_variables[0]}",
-                f"--begin-s={sampling.begin_s:g}", f"--seconds={sampling.seconds:g}",
-                f"--step-s={sampling.step_s:g}", "--", *command,
+                f"--step-s={target.profile.unmarked_s:g}", "--", *command,
             )  # fmt: skip
         return with_travelling(target, workdir, command)
     arguments = RankArguments(
