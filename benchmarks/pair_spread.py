@@ -5,12 +5,13 @@ a machine that does nothing else. Each program of ``pair_spread/`` is a small re
 of some pairs each are made in random order: in turns without the freezer, in turns with it, and
 alternating. ``--step=1.05`` makes the working tree's steps longer, ``--data=1.2`` the making of
 its data. Every pair is a line of ``pairs.jsonl``, which a later start adds to; ``--table`` prints
-the table alone.
+the table alone. ``nodes`` needs root, and a /dev/net/tun: it has two, with 5 ms between them.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import math
@@ -25,6 +26,11 @@ import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from tests.helpers.lab import Lab
 
 PROGRAMS: Final = Path(__file__).with_name("pair_spread")
 _PATTERN: Final = (
@@ -57,6 +63,7 @@ PROGRAMS_BY_NAME: Final = {
         "horovod_program.py", _command("horovod_program.py", 'framework="tensorflow"'), "1n2c"
     ),
     "jax": Program("jax_program.py", _command("jax_program.py", 'framework="jax"')),
+    "nodes": Program("workload.py", 'workload="workload:build", framework="torch"', "2n1c"),
     "logged": Program(
         "logged.py", _command("logged.py", f'framework="torch", log_format={_PATTERN}')
     ),
@@ -74,6 +81,8 @@ lock_step.TurnsPlan = functools.partial(lock_step.TurnsPlan, is_frozen=False)
 _AMOUNT: Final = "STEP, DATA = {step}, {data}\n"
 _STEP, _DATA = 20, 40
 _TIMEOUT_S: Final = 1200
+#: Of each link between two nodes, each way.
+_DELAY_S: Final = 0.005
 
 
 def main() -> int:
@@ -138,15 +147,21 @@ def _session(folder: Path, arguments: argparse.Namespace, name: str, way: str) -
         subprocess.run([*git, *words], cwd=folder, check=True)
     now = _AMOUNT.format(step=round(_STEP * arguments.step), data=round(_DATA * arguments.data))
     (folder / "amount.py").write_text(f"{now}# now\n")
-    output = subprocess.run(
-        [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly",
-            "--dlperf-against=HEAD", "--dlperf-explain=never", "--dlperf-json=results.json",
-            f"--dlperf-timeout={_TIMEOUT_S}", *WAYS[way],
-        ],
-        cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-    )  # fmt: skip
+    words = [
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly",
+        "--dlperf-against=HEAD", "--dlperf-explain=never", "--dlperf-json=results.json",
+        f"--dlperf-timeout={_TIMEOUT_S}", *WAYS[way],
+    ]  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        if program.layout.startswith("2n"):
+            lab = stack.enter_context(contextlib.closing(Lab(one_core=True)))
+            lab.delay(_DELAY_S)
+            words += [f"--dlperf-ssh=ssh -F {lab.ssh_config}", "--dlperf-hosts=node1:1,node2:1"]
+            words = lab.on(1, *words, folder=folder)
+        output = subprocess.run(
+            words, cwd=folder, capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(folder)},
+        )  # fmt: skip
     results = folder / "results.json"
     if not results.exists():
         return {"differences": [], "error": output.stdout[-3000:] + output.stderr[-2000:]}
