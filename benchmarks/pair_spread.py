@@ -35,7 +35,7 @@ from tests.helpers.lab import Lab
 PROGRAMS: Final = Path(__file__).with_name("pair_spread")
 _PATTERN: Final = (
     'pattern(r"step (?P<step>\\d+) loss (?P<loss>\\S+) (?P<rate>\\S+) samples/s", '
-    'scope="total", averaging="window", unit="samples")'
+    'scope="global", averaging="window", unit="samples")'
 )
 
 
@@ -182,15 +182,19 @@ def _session(folder: Path, arguments: argparse.Namespace, name: str, way: str) -
 def difference(now: dict[str, Any], before: dict[str, Any]) -> float:
     """Return the log of how much longer the median step of now is: by turns, where it has such."""
     steps = now["step_seconds"], before["step_seconds"]
-    turns = now.get("turns") or ()
-    if not turns or turns != before.get("turns"):
+    turns = now.get("turns") or (), before.get("turns") or ()
+    if not turns[0] or len(turns[0]) != len(turns[1]):
         first = now.get("first_step", 0)
         return math.log(statistics.median(steps[0][first:]) / statistics.median(steps[1][first:]))
-    edges = [*turns, len(steps[0])]
-    return statistics.median(
-        math.log(statistics.median(steps[0][begin:end]) / statistics.median(steps[1][begin:end]))
-        for begin, end in itertools.pairwise(edges)
-    )
+    # Turns by time have other numbers of iterations in each arm
+    of_turns = [
+        [
+            statistics.median(steps_s[begin:end])
+            for begin, end in itertools.pairwise([*first_steps, len(steps_s)])
+        ]
+        for steps_s, first_steps in zip(steps, turns, strict=True)
+    ]
+    return statistics.median(math.log(a / b) for a, b in zip(*of_turns, strict=True))
 
 
 def table(path: Path) -> str:

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
@@ -21,7 +21,6 @@ from pytest_dlperf.core.wire_records import TurnsRecord
 from pytest_dlperf.flow.runner import Launched, Runner, launch_again
 from pytest_dlperf.flow.timed_turns import (
     FEWEST_TURNS,
-    RECORDS,
     ByTime,
     OtherTurnsError,
     seconds_of_a_turn,
@@ -35,6 +34,9 @@ from pytest_dlperf.measure.exhausted import is_for_room
 from pytest_dlperf.measure.gpu_watch import GpuWatch
 from pytest_dlperf.measure.records import read_records
 from pytest_dlperf.measure.shared_drift import with_shared_drift
+
+if TYPE_CHECKING:
+    from pytest_dlperf.measure.logs.turns import Cut
 
 #: Each arm waits while the other one computes.
 _LONGER: Final = 2
@@ -51,8 +53,8 @@ WINDOW_S: Final = 5.0
 _MOST_ITERATIONS: Final = 1000
 #: The measured steps of one arm take this share of the timeout at most.
 _OF_TIMEOUT: Final = 0.25
-#: Turns by time that a window has room for, where a trial showed how long they are, over the
-#: fewest: start-ups differ, and a turn counts where both arms have it.
+#: Turns by time that a window is to have room for, over the fewest: start-ups differ, and a turn
+#: counts where both arms have it.
 _MORE_TURNS: Final = 4
 #: A window that would become fewer times as long is left as it is.
 _WORTH: Final = 1.5
@@ -148,11 +150,10 @@ def launch_in_turns(
     first = runners[sides[0]]
     by_steps = TurnsPlan(
         ranks=case.ranks,
-        iterations=case.protocol.iterations - case.protocol.warmup,
+        iterations=_iterations(case),
         turn_s=_TURN_S[case.layout.device],
         marks_within_s=_MARKS_WITHIN_S if case.command else None,
     )
-    turns_plan = by_steps if by_time is None else TimedTurns(by_time.turn_s)
     runs: dict[str, Run] = {}
     moving: dict[str, str] = {}
     failed = sides[0]
@@ -175,6 +176,7 @@ def launch_in_turns(
                     watch.tick(folder)
                     runners[side].bench.watcher.tick(case, folder)
 
+        turns_plan = by_steps if by_time is None else _timed_turns(case, plans, by_time)
         ended = execute_in_turns(plans, turns_plan, order, lease=first.lease, on_tick=tick)
         runs.update(zip(sides, ended.runs, strict=True))
         moving.update(zip(sides, ended.moving, strict=True))
@@ -191,7 +193,7 @@ def launch_in_turns(
         report=lambda what: first.bench.watcher.notice(case, what),
     )
     if by_time is not None:
-        runs = _with_counted_turns(case, runs, moving, by_time)
+        runs = with_counted_turns(case, runs, moving, by_time)
         launched = replace(launched, run=runs[failed])
     else:
         _check_marks(case, runs[failed])
@@ -213,6 +215,13 @@ def launch_in_turns(
     return pair
 
 
+def _timed_turns(case: Case, plans: Sequence[LaunchPlan], by_time: ByTime) -> TimedTurns:
+    # It reads logs, with NumPy, whose import takes a tenth of a second
+    from pytest_dlperf.flow.user_program import is_warm
+
+    return TimedTurns(by_time.turn_s, lambda index: is_warm(case, plans[index]))
+
+
 def _check_hosts(plans: Sequence[LaunchPlan], by_time: ByTime | None) -> None:
     """Raise ``DoNotFitError`` where turns are by time, and logs come from other hosts."""
     if by_time is not None and any(plan.nodes for plan in plans):
@@ -226,7 +235,7 @@ def _check_marks(case: Case, run: Run) -> None:
         raise OtherTurnsError(message, turns_by_time(case), case)
 
 
-def _with_counted_turns(
+def with_counted_turns(
     case: Case, runs: Mapping[str, Run], moving: Mapping[str, str], by_time: ByTime
 ) -> dict[str, Run]:
     """Return the runs with the turns by time that count, where both came to their end.
@@ -234,28 +243,20 @@ def _with_counted_turns(
     Raises ``DoNotFitError`` where they are too few, or their times are not those of the turns
     alone; ``OtherTurnsError`` where turns are to be longer.
     """
-    # It reads logs, with NumPy, whose import takes a tenth of a second
     from pytest_dlperf.flow.user_program import cut_log
 
     if any(run.exit_code != 0 or run.timed_out for run in runs.values()):
         return dict(runs)
     if what := next(filter(None, moving.values()), ""):
         raise DoNotFitError(f"it cannot be frozen ({what})")
+    if any(len(run.timed_turns) < FEWEST_TURNS for run in runs.values()):
+        raise DoNotFitError(f"it ends within {FEWEST_TURNS} turns of {by_time.turn_s:g} s")
     cuts = [cut for run in runs.values() if (cut := cut_log(case, run)) is not None]
     if len(cuts) < len(runs):
         # Reading it whole says what is wrong
         return {side: replace(run, timed_turns=()) for side, run in runs.items()}
-    turn_s = seconds_of_a_turn(by_time.turn_s, cuts)
-    if turn_s > by_time.turn_s and not by_time.is_tried:
-        steps_s = [cut.step_s for cut in cuts]
-        window_s = _MORE_TURNS * FEWEST_TURNS * turn_s
-        longer = _with_window_of(case, steps_s, max(WINDOW_S, window_s)) or case
-        first, end = longer.protocol.window
-        if (end - first) * min(steps_s) < window_s / 2:
-            raise DoNotFitError(too_few(cuts))
-        message = f"its log has a record in {turn_s / RECORDS:.2g} s, so that turns take "
-        message += f"{turn_s:.2g} s; this pair was a trial"
-        raise OtherTurnsError(message, ByTime(turn_s, is_tried=True), longer)
+    if not by_time.is_tried:
+        _check_trial(case, cuts, by_time)
     counted = turns_that_count(cuts)
     if isinstance(counted, str):
         raise DoNotFitError(counted)
@@ -268,6 +269,34 @@ def _with_counted_turns(
         )
         for side, run in runs.items()
     }
+
+
+def _check_trial(case: Case, cuts: Sequence[Cut], by_time: ByTime) -> None:
+    """Raise ``OtherTurnsError`` if turns, or the window, are to be longer than those of ``cuts``.
+
+    Raises ``DoNotFitError`` where that does not help.
+    """
+    turn_s = seconds_of_a_turn(by_time.turn_s, cuts)
+    window_s = _MORE_TURNS * FEWEST_TURNS * turn_s
+    steps_s = [cut.step_s for cut in cuts]
+    tried = case
+    if _iterations(case) * min(steps_s) < window_s:
+        tried = _with_window_of(case, steps_s, max(WINDOW_S, window_s)) or case
+    if turn_s == by_time.turn_s and tried is case:
+        return
+    if _iterations(tried) * min(steps_s) < window_s / _MORE_TURNS:
+        raise DoNotFitError(too_few(cuts))
+    raise OtherTurnsError(
+        f"turns of its log are to take {turn_s:.2g} s, in windows of {_iterations(tried)} "
+        "iterations; this pair was a trial",
+        ByTime(turn_s, is_tried=True),
+        tried,
+    )
+
+
+def _iterations(case: Case) -> int:
+    """Return the iterations of a window."""
+    return case.protocol.iterations - case.protocol.warmup
 
 
 def _read(case: Case, runner: Runner, launched: Launched, moving: str) -> MeasuredRun:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_dlperf.measure.logs.turns import Cut
 
 #: A turn is to have so many records; ...
-RECORDS: Final = 7
+_RECORDS: Final = 7
 #: ... one that has as many as these is left as it is. Two records of each do not count.
 _ENOUGH: Final = 5
 #: Fewer records than these do not make a turn count.
@@ -50,7 +50,7 @@ class OtherTurnsError(Exception):
 def seconds_of_a_turn(turn_s: float, cuts: Sequence[Cut]) -> float:
     """Return the seconds of a turn with enough records of both logs: ``turn_s`` where it has."""
     record_s = max(cut.record_s for cut in cuts)
-    return turn_s if turn_s >= _ENOUGH * record_s else RECORDS * record_s
+    return turn_s if turn_s >= _ENOUGH * record_s else _RECORDS * record_s
 
 
 def turns_that_count(cuts: Sequence[Cut]) -> frozenset[int] | str:
@@ -77,7 +77,12 @@ def turns_that_count(cuts: Sequence[Cut]) -> frozenset[int] | str:
             for cut in cuts
         )
     )
-    return common - late if len(common - late) >= FEWEST_TURNS else too_few(cuts)
+    if len(common - late) < FEWEST_TURNS:
+        return (
+            f"only {len(common - late)} of its turns have records of both arms' measured "
+            f"iterations, and {FEWEST_TURNS} are needed"
+        )
+    return common - late
 
 
 def too_few(cuts: Sequence[Cut]) -> str:
@@ -85,5 +90,5 @@ def too_few(cuts: Sequence[Cut]) -> str:
     cut = min(cuts, key=lambda cut: cut.records)
     return (
         f"its log has {cut.records} records of measured iterations, too few for {FEWEST_TURNS} "
-        f"turns of {RECORDS} in which both arms have some"
+        f"turns of {_RECORDS}"
     )

@@ -14,10 +14,11 @@ from pytest_dlperf.core.case import NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.option_names import OF_PYTEST, OptionNames
-from pytest_dlperf.core.run import MeasuredRun, Problem, Run, RunSummary
+from pytest_dlperf.core.run import LaunchPlan, MeasuredRun, Problem, Run, RunSummary
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.core.writable import log_remark
 from pytest_dlperf.flow.log_unit import check_unit_of, format_of, logged_batch
+from pytest_dlperf.launch.process.run_logs import head_bytes
 from pytest_dlperf.measure.failure import failure_of, log_end
 from pytest_dlperf.measure.logs import problems, registry
 from pytest_dlperf.measure.logs.extract import LogResult, extract
@@ -81,12 +82,31 @@ def cut_log(case: Case, run: Run) -> Cut | None:
     return _read(case, run).cut
 
 
+def is_warm(case: Case, plan: LaunchPlan) -> bool:
+    """Return whether a log of a launch, which goes on, has iterations after the warm-up."""
+    warmup = case.protocol.warmup
+    logs = [
+        path for path in (*_rank_logs(plan), Path(plan.workdir) / "output.log") if path.exists()
+    ]
+    all_series = [extract(path, _options(case)).series for path in logs]
+    return any(series is not None and (series.last > warmup).any() for series in all_series)
+
+
 def _read(case: Case, run: Run) -> LogResult:
     """Return the first rank's log that has a throughput or failed, else the log of all ranks.
 
     One rank's log is enough, and in a log of several ranks lines may be mixed.
     """
-    options = ParseOptions(
+    options = _options(case)
+    for path in _rank_logs(run.plan):
+        result = extract(path, options, _turns_of(path, run))
+        if result.throughput is not None or result.has_failed or result.cut is not None:
+            return result
+    return extract(Path(run.log), options, _turns_of(Path(run.log), run))
+
+
+def _options(case: Case) -> ParseOptions:
+    return ParseOptions(
         fmt=format_of(case),
         skip=case.protocol.warmup,
         until=case.protocol.iterations,
@@ -95,30 +115,30 @@ def _read(case: Case, run: Run) -> LogResult:
         split=case.parallelism.split,
         devices_per_node=case.layout.devices_per_node,
     )
-    for path in _rank_logs(run):
-        result = extract(path, options, _turns_of(path, run))
-        if result.throughput is not None or result.has_failed:
-            return result
-    return extract(Path(run.log), options, _turns_of(Path(run.log), run))
 
 
 def _turns_of(path: Path, run: Run) -> list[LogTurn]:
-    """Return the turns of a run, by what one of its logs had at their ends."""
+    """Return the turns of a run, by what one of its logs had at their ends.
+
+    Without those that a log which was too long may not have in place any more.
+    """
     name = str(path.relative_to(run.plan.workdir))
-    return [
+    in_place = head_bytes(len(_rank_logs(run.plan)))
+    turns = (
         LogTurn(turn.number, turn.sizes.get(name, 0), turn.seconds, turn.counts)
         for turn in run.timed_turns
-    ]
+    )
+    return [turn for turn in turns if turn.end <= in_place]
 
 
-def _rank_logs(run: Run) -> list[Path]:
-    if not run.plan.rank_logs:
+def _rank_logs(plan: LaunchPlan) -> list[Path]:
+    if not plan.rank_logs:
         return []
 
     def numbers(path: Path) -> list[int]:
         return [int(digits) for digits in re.findall(r"\d+", f"{path.parent.name}/{path.name}")]
 
-    return sorted(Path(run.plan.workdir).glob(run.plan.rank_logs), key=numbers)
+    return sorted(Path(plan.workdir).glob(plan.rank_logs), key=numbers)
 
 
 def _summary(case: Case, run: Run, result: LogResult, options: OptionNames) -> RunSummary:

@@ -131,9 +131,14 @@ def _size(path: Path) -> int:
         return 0  # its launcher has removed it
 
 
+def head_bytes(logs: int) -> int:
+    """Return the bytes that stay where they were, of each of so many logs of ranks."""
+    return LOG_BYTES // (2 * max(1, logs))
+
+
 def cap_files(paths: list[Path]) -> None:
     """Keep head and tail of each of the logs ``paths`` that is longer than its share."""
-    half = LOG_BYTES // (2 * max(1, len(paths)))
+    half = head_bytes(len(paths))
     for path in paths:
         if path.is_file() and (size := _size(path)) > 2 * half:
             with path.open("r+b") as file:

@@ -2,6 +2,9 @@
 
 From the start of the launches on, one goes on for some tenths of a second while the other is
 frozen, until the first of them ends. What each wrote in a turn is known by the sizes of its logs.
+A launch that has warmed up before the other one has shorter turns until that has, so that both
+have their measured iterations in the same turns. It is never frozen for longer than a turn: what
+its libraries send each other to show that they live must not be late.
 """
 
 from __future__ import annotations
@@ -10,9 +13,9 @@ import json
 import random
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_dlperf.core.run import TimedTurn
 from pytest_dlperf.launch.turns.lines import Lines
@@ -24,6 +27,12 @@ class TimedTurns(NamedTuple):
 
     #: Seconds of a turn.
     turn_s: float
+    #: Whether the log of a launch, by its number, shows that its warm-up is over.
+    is_warm: Callable[[int], bool]
+
+
+#: Seconds of a turn of a launch that has warmed up before the other one has.
+_HELD_S: Final = 0.02
 
 
 @dataclass
@@ -35,6 +44,7 @@ class _Side:
     #: When its turn began; None while it is frozen.
     begin_s: float | None = None
     is_freezing: bool = False
+    is_warm: bool = False
     moving: str = ""
 
 
@@ -48,7 +58,7 @@ class TimedReferee:
         self, sockets: Sequence[Lines], timed_turns: TimedTurns, order: random.Random
     ) -> None:
         self._sides = [_Side(lines) for lines in sockets]
-        self._turn_s = timed_turns.turn_s
+        self._plan = timed_turns
         self._random = order
         self._number = 0
         #: Launches whose turns are next, the next one last.
@@ -63,10 +73,11 @@ class TimedReferee:
         readable, _, _ = select.select(
             [side.lines for side in living], [], [], min(timeout_s, self._left_s())
         )
-        for side in living:
-            if side.lines in readable:
+        for index, side in enumerate(self._sides):
+            if side in living and side.lines in readable:
                 for line in side.lines.take():
                     self._take(side, line)
+                side.is_warm = side.is_warm or self._plan.is_warm(index)
         for index, side in enumerate(self._sides):
             if side.lines.is_over:
                 self.release(1 - index)
@@ -77,8 +88,13 @@ class TimedReferee:
         """Return the seconds that are left of the turn under way."""
         for side in self._sides:
             if side.begin_s is not None and not side.is_freezing and not self._is_released:
-                return max(0.0, side.begin_s + self._turn_s - time.monotonic())
-        return self._turn_s
+                return max(0.0, side.begin_s + self._length_s(side) - time.monotonic())
+        return self._plan.turn_s
+
+    def _length_s(self, side: _Side) -> float:
+        """Return the seconds of a turn of this launch."""
+        is_held = side.is_warm and not all(each.is_warm for each in self._sides)
+        return min(_HELD_S, self._plan.turn_s) if is_held else self._plan.turn_s
 
     def _go_on(self) -> None:
         """End the turn under way if its time is over; begin one if there is none."""

@@ -8,7 +8,7 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -49,7 +49,10 @@ def run(folder: Path, *arguments: tuple[float, int], timeout_s: float = 60) -> I
             )
         )
     return execute_in_turns(
-        launched, TimedTurns(TURN_S), random.Random(0), on_tick=lambda folder: None
+        launched,
+        TimedTurns(TURN_S, lambda index: True),
+        random.Random(0),
+        on_tick=lambda folder: None,
     )
 
 
@@ -140,9 +143,33 @@ def fakes() -> Iterator[list[Fake]]:
         fake.there.close()
 
 
-def referee_of(fakes: list[Fake], turn_s: float = 0.0) -> TimedReferee:
+def referee_of(
+    fakes: list[Fake], turn_s: float = 0.0, is_warm: Callable[[int], bool] = lambda index: True
+) -> TimedReferee:
     lines = [fake.lines for fake in fakes]
-    return TimedReferee(lines, TimedTurns(turn_s), random.Random(0))
+    return TimedReferee(lines, TimedTurns(turn_s, is_warm), random.Random(0))
+
+
+def go_on(referee: TimedReferee, fakes: list[Fake], until: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 60
+    while not until():
+        assert time.monotonic() < deadline_s
+        for fake in fakes:
+            while _has(fake):
+                fake.go_on()
+        referee.wait(0.01)
+
+
+def test_the_launch_that_is_warm_first_has_short_turns_until_the_other_one_is(fakes: list[Fake]):
+    warm = {1}
+    referee = referee_of(fakes, turn_s=0.2, is_warm=lambda index: index in warm)
+    go_on(referee, fakes, lambda: len(referee.turns(0)) > 3 and len(referee.turns(1)) > 3)
+    assert all(turn.seconds >= 0.2 for turn in referee.turns(0)[1:4])
+    assert min(turn.seconds for turn in referee.turns(1)[1:4]) < 0.2
+    warm.add(0)
+    count = len(referee.turns(1))
+    go_on(referee, fakes, lambda: len(referee.turns(1)) > count + 3)
+    assert all(turn.seconds >= 0.2 for turn in referee.turns(1)[count + 1 :])
 
 
 def test_nobody_goes_on_before_both_stand_still(fakes: list[Fake]):

@@ -16,6 +16,7 @@ from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import TimedTurn
 from pytest_dlperf.flow.log_unit import check_unit, known_unit, logged_batch
 from pytest_dlperf.flow.user_program import cut_log, summarise_program
+from pytest_dlperf.launch.process import run_logs
 from tests.helpers.frozen_log import SECONDS as FROZEN
 from tests.helpers.frozen_log import Program
 from tests.helpers.record_files import case, write
@@ -262,3 +263,20 @@ def test_the_log_of_a_rank_is_cut_by_its_own_sizes(tmp_path: Path):
     plan = replace(run.plan, rank_logs="rank*.log", workdir=str(tmp_path))
     summary, _ = summarise_program(program, replace(run, plan=plan, timed_turns=timed))
     assert summary.throughput == pytest.approx(4 / Program.step_s, rel=1e-5)
+
+
+def test_what_is_beyond_the_head_of_a_long_log_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    log, turns = Program(iterations=400).log()
+    run = write(tmp_path, [])
+    Path(run.log).write_bytes(log)
+    monkeypatch.setattr(run_logs, "LOG_BYTES", 2 * turns[15].end)
+    timed = tuple(TimedTurn(t.number, {"output.log": t.end}, t.seconds) for t in turns)
+    program = replace(
+        case("1n1c", command=["python", "x.py"], log_format=FROZEN),
+        protocol=Protocol(iterations=390, warmup=50),
+    )
+    how = cut_log(program, replace(run, timed_turns=timed))
+    assert how is not None
+    assert how.turns[-1].number == 15

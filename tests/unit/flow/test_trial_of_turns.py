@@ -1,0 +1,107 @@
+"""The first pair of programs whose logs are read: whether its turns and its window are enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.protocol import Protocol
+from pytest_dlperf.core.run import Run, TimedTurn
+from pytest_dlperf.flow.lock_step import DoNotFitError, with_counted_turns
+from pytest_dlperf.flow.timed_turns import ByTime, OtherTurnsError
+from tests.helpers.frozen_log import SECONDS, TURN_S, Program
+from tests.helpers.record_files import case, write
+
+FIRST = ByTime(TURN_S)
+
+
+def subject(word: str = "{iterations}", *, iterations: int = 150, layout: str = "1n1c") -> Case:
+    protocol = Protocol(iterations=iterations, warmup=50)
+    command = ["python", "x.py", word]
+    return replace(case(layout, command=command, log_format=SECONDS), protocol=protocol)
+
+
+def run_of(folder: Path, program: Program) -> Run:
+    folder.mkdir()
+    log, turns = program.log()
+    run = write(folder, [])
+    Path(run.log).write_bytes(log)
+    timed = (TimedTurn(t.number, {"output.log": t.end}, t.seconds, t.counts) for t in turns)
+    return replace(run, timed_turns=tuple(timed))
+
+
+def counted(
+    folder: Path, subject: Case, *programs: Program, by_time: ByTime = FIRST, moving: str = ""
+) -> list[set[int]]:
+    """Return the turns of each arm that count."""
+    arms = {str(i): run_of(folder / str(i), program) for i, program in enumerate(programs)}
+    runs = with_counted_turns(subject, arms, {"0": "", "1": moving}, by_time)
+    return [{t.number for t in run.timed_turns if t.counts} for run in runs.values()]
+
+
+def test_turns_in_which_both_arms_have_measured_iterations_count(tmp_path: Path):
+    subject_ = subject("600", iterations=600)
+    fast, slow = counted(
+        tmp_path, subject_, Program(iterations=650), Program(step_s=0.012, iterations=650)
+    )
+    assert fast == slow
+    # Iteration 50 of the slower one is in turn 7, and iteration 600 of the faster one in turn 54
+    assert fast == set(range(7, 55))
+
+
+def trial(folder: Path, subject: Case, *programs: Program) -> OtherTurnsError:
+    with pytest.raises(OtherTurnsError) as caught:
+        counted(folder, subject, *programs)
+    assert caught.value.by_time.is_tried
+    return caught.value
+
+
+def test_turns_with_too_few_records_become_longer(tmp_path: Path):
+    program = Program(step_s=0.009, every=10, iterations=2050)
+    other = trial(tmp_path, subject("2000", iterations=2000), program, program)
+    assert other.by_time.turn_s == pytest.approx(7 * 0.09, rel=0.1)
+    assert other.case.protocol.window == (50, 2000)
+
+
+def test_a_window_with_room_for_too_few_turns_becomes_longer(tmp_path: Path):
+    program = Program(iterations=150)
+    other = trial(tmp_path, subject(), program, program)
+    assert other.by_time.turn_s == TURN_S
+    # Five seconds
+    assert other.case.protocol.iterations == pytest.approx(50 + 5 / 0.009, rel=0.15)
+    assert other.case.protocol.lengthened_from == 150
+
+
+def test_a_log_with_too_few_records_for_any_turns_is_none(tmp_path: Path):
+    program = Program(every=50, iterations=300)
+    with pytest.raises(DoNotFitError, match="its log has 3 records of measured iterations"):
+        counted(tmp_path, subject("300", iterations=200), program, program)
+
+
+def test_a_pair_after_the_trial_is_none(tmp_path: Path):
+    program, tried = Program(iterations=150), ByTime(TURN_S, is_tried=True)
+    fast, slow = counted(tmp_path, subject(), program, program, by_time=tried)
+    assert fast == slow
+    assert len(fast) >= 4
+
+
+def test_what_cannot_be_frozen_is_no_pair_in_turns(tmp_path: Path):
+    program = Program(iterations=650)
+    with pytest.raises(DoNotFitError, match=r"it cannot be frozen \(pid 7 does not stop\)"):
+        counted(tmp_path, subject(), program, program, moving="pid 7 does not stop")
+
+
+def test_a_program_that_ends_at_once_has_no_turns(tmp_path: Path):
+    program = Program(iterations=20)
+    with pytest.raises(DoNotFitError, match=r"it ends within 4 turns of 0\.1 s"):
+        counted(tmp_path, subject(), program, program)
+
+
+def test_a_log_that_cannot_be_read_is_read_whole_for_its_error(tmp_path: Path):
+    arms = {side: run_of(tmp_path / side, Program(iterations=150)) for side in "ab"}
+    Path(arms["b"].log).write_text("it died\n", encoding="utf-8")
+    runs = with_counted_turns(subject(), arms, {}, FIRST)
+    assert [run.timed_turns for run in runs.values()] == [(), ()]
