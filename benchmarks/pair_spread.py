@@ -4,14 +4,16 @@
 a machine that does nothing else. Each program of ``pair_spread/`` is a small repository; sessions
 of some pairs each are made in random order: in turns without the freezer, in turns with it, and
 alternating. ``--step=1.05`` makes the working tree's steps longer, ``--data=1.2`` the making of
-its data. Every pair is a line of ``pairs.jsonl``, which a later start adds to; ``--table`` prints
-the table alone. ``nodes`` needs root, and a /dev/net/tun: it has two, with 5 ms between them.
+its data. Every session is a line of ``pairs.jsonl``, which a later start adds to, and its steps
+one of ``steps.jsonl.gz``; ``--table`` prints the table alone. ``nodes`` needs root, and a
+/dev/net/tun: it has two, with 5 ms between them.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import itertools
 import json
 import math
@@ -125,8 +127,11 @@ def add(arguments: argparse.Namespace, name: str, way: str) -> None:
         **written,
     }
     print(name, way, line.get("verdict"), [round(100 * d, 2) for d in line["differences"]])
-    with (arguments.folder / "pairs.jsonl").open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    steps = line.pop("steps", [])
+    with gzip.open(arguments.folder / "steps.jsonl.gz", "at") as file:
+        file.write(json.dumps({"program": name, "way": way, "steps": steps}) + "\n")
+    with (arguments.folder / "pairs.jsonl").open("a") as lines:
+        lines.write(json.dumps(line) + "\n")
 
 
 def _session(folder: Path, arguments: argparse.Namespace, name: str, way: str) -> dict[str, Any]:
@@ -176,7 +181,12 @@ def _session(folder: Path, arguments: argparse.Namespace, name: str, way: str) -
         "problems": [p["code"] for p in (outcome.get("measurement") or {}).get("problems", ())],
         "turns": [len(run.get("turns", ())) for run in now_runs],
         "differences": [difference(*pair) for pair in zip(now_runs, before_runs, strict=True)],
-    }
+        "steps": [
+            {side: [run.get("turns", ()), [float(f"{s:.4g}") for s in run["step_seconds"]]]
+             for side, run in (("now", now), ("before", before))}
+            for now, before in zip(now_runs, before_runs, strict=True)
+        ],
+    }  # fmt: skip
 
 
 def difference(now: dict[str, Any], before: dict[str, Any]) -> float:
