@@ -221,6 +221,8 @@ class EndReason(str, Enum):
     PYTEST_GONE = "pytest-gone"
     LOGS_TOO_LONG = "logs-too-long"
     NOT_STARTED = "not-started"
+    #: Its ranks cannot be given turns, for a pair in lock-step: there can be no FIFOs.
+    NO_TURNS = "no-turns"
     #: These three where the supervisor wrote no report.
     SUPERVISOR_DIED = "supervisor-died"
     SUPERVISOR_STOPPED = "supervisor-stopped"

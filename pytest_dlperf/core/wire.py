@@ -40,9 +40,9 @@ _FEWEST_ITERATIONS: Final = 3
 #: Prefixes of variables that change how libraries compute, communicate, or use memory.
 LIBRARY_VARIABLES: Final = (
     "CUBLAS_", "CUDA_", "CUDNN_", "FLAGS_", "HOROVOD_AUTOTUNE", "HOROVOD_CACHE", "HOROVOD_CYCLE",
-    "HOROVOD_FUSION", "HOROVOD_HIERARCHICAL", "JAX_", "NCCL_", "NVIDIA_TF32_OVERRIDE", "PYTORCH_",
-    "TF_CUDNN_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_",
-    "UCX_", "XLA_",
+    "HOROVOD_FUSION", "HOROVOD_GLOO_TIMEOUT", "HOROVOD_HIERARCHICAL", "JAX_", "NCCL_",
+    "NVIDIA_TF32_OVERRIDE", "PYTORCH_", "TF_CUDNN_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_",
+    "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_", "UCX_", "XLA_",
 )  # fmt: skip
 #: Those that set threads, kernels or memory of a CPU. Not all of TensorFlow's: ``TF_CONFIG`` has
 #: the ports of a launch.

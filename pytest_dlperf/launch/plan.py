@@ -207,6 +207,18 @@ def _loopback(case: Case) -> dict[str, str]:
     return {"GLOO_SOCKET_IFNAME": "lo"}
 
 
+def _patience(case: Case, target: Target) -> dict[str, str]:
+    """Return what keeps Horovod from taking a peer for lost that is frozen between its turns.
+
+    Its ranks never cease to talk, over gloo, which waits 30 s for an answer. All launches of arms
+    have it, in whatever order they are.
+    """
+    name = "HOROVOD_GLOO_TIMEOUT_SECONDS"
+    if not target.padded or name in os.environ:
+        return {}
+    return {name: f"{max(30.0, case.protocol.timeout_s):.0f}"}
+
+
 def _program_env(
     case: Case, target: Target, workdir: Path, place_variables: tuple[str, str, str]
 ) -> dict[str, str]:
@@ -257,6 +269,7 @@ def make_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         "PYTHONUNBUFFERED": "1",
         RUN_VARIABLE: str(workdir),
         **_loopback(case),
+        **_patience(case, target),
         **_compile_caches(case, workdir),
         **launcher.env(case, target, workdir),
         **_program_env(case, target, workdir, launcher.place_variables),

@@ -63,6 +63,8 @@ def cause_of(case: Case, run: Run, records: Sequence[RankRecords]) -> str:
     """Return how a run that did not come to its end was ended, and by which rank."""
     if run.exit_code is None and run.end.reason is EndReason.NOT_STARTED:
         return f"the launcher could not be started ({run.end.detail})"
+    if run.end.reason is EndReason.NO_TURNS:
+        return f"its ranks cannot be given their turns, which takes FIFOs ({run.end.detail})"
     nodes = run.end.nodes
     if nodes and not records:
         return nodes

@@ -33,6 +33,7 @@ from pytest_dlperf.launch.remote.over_hosts import (
     remove_settings,
 )
 from pytest_dlperf.launch.turns.by_time import TimedReferee, TimedTurns
+from pytest_dlperf.launch.turns.cgroup import remove_left_cgroups
 from pytest_dlperf.launch.turns.lines import Lines, Turns
 from pytest_dlperf.launch.turns.referee import Referee, TurnsPlan
 
@@ -301,6 +302,7 @@ def _await_end(supervisor: subprocess.Popen[bytes], workdir: Path) -> KeyboardIn
         # It was killed, or is stuck: find the others of the launch by their environment.
         end_tree(supervisor)
         end_left_over([str(workdir)])
+        remove_left_cgroups()
     return interrupt
 
 

@@ -45,7 +45,7 @@ class _End(TypedDict):
     #: ``execute.py``, for a supervisor that wrote no report.
     end: Literal[
         "exited", "timeout", "asked-to-end", "pytest-gone", "logs-too-long", "not-started",
-        "supervisor-died", "supervisor-stopped", "report-not-written",
+        "no-turns", "supervisor-died", "supervisor-stopped", "report-not-written",
     ]  # fmt: skip
 
 
@@ -121,7 +121,12 @@ def _launch(arguments: argparse.Namespace, rank_logs: RankLogs, asked_to_end: li
     ):
         given = None
         if arguments.referee is not None and not arguments.is_channel:
-            node = NodeTurns(arguments.records, arguments.turns, str(arguments.workdir))
+            try:
+                node = NodeTurns(arguments.records, arguments.turns, str(arguments.workdir))
+            except OSError as error:
+                os.close(writing)
+                message = f"{error.filename or arguments.records}: {error.strerror}"
+                return {"exit_code": None, "end": "no-turns", "message": message}
             stack.callback(node.remove)
             given = GivenTurns(Lines(arguments.referee), node)
         try:
@@ -133,14 +138,14 @@ def _launch(arguments: argparse.Namespace, rank_logs: RankLogs, asked_to_end: li
                 start_new_session=True,
                 # The command gives their turns to the ranks of other nodes
                 pass_fds=[arguments.referee] if arguments.referee and given is None else [],
+                # Before it starts any: what is outside the cgroup is stopped one by one
+                preexec_fn=given.join if given is not None else None,  # noqa: PLW1509 - one thread
             )
         except OSError as error:
             message = f"{command[0]}: {error.strerror}"
             return {"exit_code": None, "end": "not-started", "message": message}
         finally:
             os.close(writing)
-        if given is not None:
-            given.begin(launcher.pid)
         deadline_s = time.monotonic() + arguments.timeout_s
         report = _wait_for_end(launcher, deadline_s, asked_to_end, log, rank_logs, given)
         if given is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import ctypes
+import functools
 import io
 import json
 import os
@@ -249,15 +250,13 @@ def _run(pipe: Pipe, request: RunRequest, asked: list[int]) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_end_with_parent,  # noqa: PLW1509 - this process has one thread
+            preexec_fn=functools.partial(_prepare, turns),  # noqa: PLW1509 - it has one thread
         )
     except OSError as error:
         message = f"{error.filename or request['argv'][0]}: {error.strerror}"
         shutil.rmtree(environment["TMPDIR"], ignore_errors=True)
         _send_end({"exit_code": None, "end": "not-started", "message": message})
         return
-    if turns is not None:
-        turns.begin(command.pid)
     end = _wait_for_end(pipe, command, time.monotonic() + request["timeout_s"], asked, turns)
     if turns is not None:
         turns.close()  # what is frozen cannot end by itself
@@ -278,10 +277,12 @@ def _run(pipe: Pipe, request: RunRequest, asked: list[int]) -> None:
     _send_end({**report, **killed})
 
 
-def _end_with_parent() -> None:
-    """Have the kernel send SIGTERM to the command if this process is killed."""
+def _prepare(turns: NodeTurns | None) -> None:
+    """Have the kernel send SIGTERM to the command if this process is killed; freeze all of it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if turns is not None:
+        turns.join()
 
 
 def _turns_of(request: RunRequest | TurnsRequest) -> NodeTurns | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.core.wire import TURN_REPORTS, rank_file
+from pytest_dlperf.launch.turns.cgroup import Cgroup
 from pytest_dlperf.launch.turns.freezer import Freezer
 from pytest_dlperf.launch.turns.lines import Lines
 
@@ -48,11 +49,11 @@ class NodeTurns:
         except OSError:
             self._close_fifos()
             raise
-        self._freezer = Freezer(run)
+        self._freezer = Freezer(run, Cgroup.make())
 
-    def begin(self, launcher: int) -> None:
-        """Have the launcher, which has just been started, and what it starts frozen."""
-        self._freezer.add(launcher)
+    def join(self) -> None:
+        """Have this process, which is to become the launcher, and its children frozen at once."""
+        self._freezer.join()
 
     @property
     def reports(self) -> list[int]:
@@ -113,9 +114,9 @@ class GivenTurns:
     def __init__(self, referee: Lines, node: NodeTurns) -> None:
         self._referee, self._node = referee, node
 
-    def begin(self, launcher: int) -> None:
-        """Have the launcher, which has just been started, and what it starts frozen."""
-        self._node.begin(launcher)
+    def join(self) -> None:
+        """Have this process, which is to become the launcher, and its children frozen at once."""
+        self._node.join()
 
     @property
     def descriptors(self) -> list[int]:

@@ -7,6 +7,7 @@ import os
 import py_compile
 import statistics
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,14 @@ def test_where_no_tree_has_any_none_is_made(tmp_path: Path):
     (tmp_path / "m.py").write_text("x = 1\n")
     compile_alike([tmp_path], ["m.py"])
     assert not has_byte_code(tmp_path / "m.py")
+
+
+def test_horovod_waits_for_a_frozen_peer_in_the_launches_of_arms_alone(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+):
+    name = "HOROVOD_GLOO_TIMEOUT_SECONDS"
+    arm, plain = target(repository, HERE), replace(target(repository, HERE), padded=False)
+    assert float(make_plan(CASE, arm, Path("/run")).env[name]) == CASE.protocol.timeout_s
+    assert name not in make_plan(CASE, plain, Path("/run")).env
+    monkeypatch.setenv(name, "90")
+    assert name not in make_plan(CASE, arm, Path("/run")).env

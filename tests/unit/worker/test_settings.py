@@ -26,11 +26,13 @@ def test_variables_that_configure_libraries_are_reported():
             "HOME": "/root",
             "TORCHELASTIC_RUN_ID": "8231",
             "HOROVOD_GLOO_RENDEZVOUS_PORT": "41231",
+            "HOROVOD_GLOO_TIMEOUT_SECONDS": "600",
         }
     )
     assert told == {
         "CUDA_LAUNCH_BLOCKING": "1",
         "FLAGS_cudnn_exhaustive_search": "1",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": "600",
         "NCCL_ALGO": "Ring",
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
         "TORCH_CUDNN_V8_API_LRU_CACHE_LIMIT": "10",
