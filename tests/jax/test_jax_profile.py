@@ -17,12 +17,14 @@ from pytest_dlperf.worker import xla_compiles
 from pytest_dlperf.worker.frameworks import xplane_profiler
 from pytest_dlperf.worker.frameworks.jax.devices import Settled
 from pytest_dlperf.worker.frameworks.jax.profile import profile
+from tests.helpers.marked_program import program, settings
 from tests.helpers.profiled_steps import (
     Framework,
     calls_of,
     profile_alike_everywhere,
     trace_names,
 )
+from tests.helpers.simulated_gpu import records
 from tests.jax.conftest import jax_session
 
 pytestmark = pytest.mark.jax
@@ -155,3 +157,35 @@ def test_a_product_that_one_arm_alone_has_is_named(tmp_path: Path):
         total = sum(part["difference_ms"] for part in found["parts"])
         assert total == pytest.approx(found["after_ms"] - found["before_ms"])
         assert len(found["traces"]) == 2
+
+
+PROGRAM = """
+import jax
+import jax.numpy as jnp
+
+@jax.jit
+def train(w, x):
+    def loss_of(w):
+        with jax.named_scope("layer"):
+            return jnp.mean((x @ w) ** 2)
+
+    loss, gradient = jax.value_and_grad(loss_of)(w)
+    return w - 0.1 * gradient, loss
+
+w, x = jnp.ones((64, 64)), jnp.ones((32, 64))
+for _ in range(18):
+    with step() as s:
+        w, loss = train(w, x)
+        s.loss(loss)
+"""
+
+
+def test_marked_steps_of_a_program_are_profiled(tmp_path: Path):
+    mark = settings(tmp_path)._replace(framework="jax", profiled_steps=5)
+    program(tmp_path, PROGRAM, DLPERF_MARK=mark.to_json(), PATH=str(tmp_path))
+    *_, profile = records(tmp_path)["profile"]
+    assert "problem" not in profile, profile["problem"]
+    assert len(profile["windows"]) == 3, "of five, without the shortest and the longest"
+    calls = {(row["path"], row["name"]): row["calls"] for row in profile["operators"]}
+    assert calls["layer", "dot_general"] == 1
+    assert calls["layer (backward)", "dot_general"] == 1
