@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
+from tests.cluster.test_turns import run_pair
 from tests.helpers.cluster import Cluster, check_it_trains
 
 pytestmark = pytest.mark.tensorflow
@@ -13,3 +17,11 @@ pytestmark = pytest.mark.tensorflow
 @pytest.mark.nightly
 def test_it_trains_on_two_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     check_it_trains(cluster, "tensorflow", monkeypatch)
+
+
+@pytest.mark.nightly  # the gate has a pair of PyTorch on two nodes
+def test_a_pair_takes_turns_on_two_nodes(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    workloads = Path(__file__).parents[1] / "tensorflow"
+    monkeypatch.setenv("PYTHONPATH", f"{workloads}{os.pathsep}{os.environ['PYTHONPATH']}")
+    cluster.write(framework="tensorflow")
+    run_pair(cluster)
