@@ -50,6 +50,7 @@ def pair(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Pair]:
     yield made
     if made.session.poll() is None:
         made.session.kill()
+    made.session.communicate()
 
 
 # mpirun starts the ranks of the second node; the channel that freezes them is another one
@@ -58,8 +59,10 @@ def pair(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Pair]:
 )
 def test_the_channel_of_a_frozen_node_is_killed(pair: Pair):
     run = pair.frozen["1"].run
-    channels = [p.pid for p in processes(pair.cluster.path) if p.run == run and p.name == "ssh"]
-    [channel] = [pid for pid in channels if b"conductor" in command_of(parent_of(pid))]
+    channels = [p for p in processes(pair.cluster.path) if p.run == run and p.name == "ssh"]
+    # Nobody would be heard at their other ends
+    assert not any(channel.stands for channel in channels)
+    [channel] = [p.pid for p in channels if b"conductor" in command_of(parent_of(p.pid))]
     os.kill(channel, signal.SIGKILL)
     pair.ends("node2 was lost")
 

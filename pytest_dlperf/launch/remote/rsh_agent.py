@@ -20,6 +20,7 @@ if __name__ == "__main__":  # run by its path, in isolated mode
 
 from pytest_dlperf.launch.remote.channel import Channel, as_exit_code, pump, reach_from_json
 from pytest_dlperf.launch.remote.messages import ShellSettings
+from pytest_dlperf.launch.turns.cgroup import leave
 from pytest_dlperf.launch.turns.freezer import CHANNEL_NAME, set_name
 
 #: Options of ssh that take a value.
@@ -55,6 +56,7 @@ def main(argv: list[str]) -> int:
     settings: ShellSettings = json.loads(settings_file.read_text(encoding="utf-8"))
     workdir = settings_file.parent
     set_name(CHANNEL_NAME)
+    leave()
     host, command = parse(argv[1:])
     # This process must call the real ssh, which is hidden from the launcher.
     hidden = str(workdir / Path(SHELL).parent)

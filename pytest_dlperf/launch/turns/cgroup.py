@@ -125,6 +125,17 @@ def has_cgroup(pid: int) -> bool:
         return False  # it has ended
 
 
+def leave() -> None:
+    """Move this process out of the cgroup of its run: it, and what it starts, goes on.
+
+    For what carries messages of a launch while that stands still.
+    """
+    folder = _own_folder()
+    if folder is not None and folder.name.startswith(_PREFIX):
+        with contextlib.suppress(OSError):
+            (folder.parent / "cgroup.procs").write_text("0", encoding="ascii")
+
+
 def _own_folder() -> Path | None:
     """Return the folder of the cgroup that this process is in; None if none can be seen."""
     try:

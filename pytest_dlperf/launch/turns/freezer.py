@@ -185,9 +185,13 @@ class Freezer:
             # Nodes of one kernel, as in namespaces, see the processes of each other
             if _nearest_name(pid) != CHANNEL_NAME and not has_cgroup(pid):
                 tree.update(dict.fromkeys([pid, *descendants(pid)]))
+        names = {pid: name_of(pid) for pid in tree}
         not_of_it = {os.getpid(), self._guard.pid} | inside
-        ours = {PARENT_NAME, CHANNEL_NAME}
-        return [pid for pid in tree if pid not in not_of_it and name_of(pid) not in ours]
+        not_of_it |= {pid for pid, name in names.items() if name in (PARENT_NAME, CHANNEL_NAME)}
+        if CHANNEL_NAME in names.values():
+            # A launcher's remote shell, and the ssh below it
+            not_of_it |= {pid for pid in tree if _nearest_name(pid) == CHANNEL_NAME}
+        return [pid for pid in tree if pid not in not_of_it]
 
     def _named_processes(self) -> set[int]:
         """Return the processes whose environment names the run.
