@@ -357,7 +357,7 @@ class RunSummary:
     canary: Mapping[str, float]
     #: CPU seconds of all other programs over those that the host had; None if unknown.
     others_cpu_share: float | None
-    #: First iteration of each turn, where the run was in lock-step with the other arm's.
+    #: First of ``step_seconds`` of each turn, where the run was in lock-step with the other arm's.
     turns: tuple[int, ...] = ()
     #: Why this run does not count (other programs used the machine); empty if it does.
     disturbed: str = ""

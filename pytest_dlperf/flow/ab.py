@@ -296,7 +296,8 @@ class _Pairs:
         except OtherTurnsError as error:
             watcher.notice(self._case, str(error))
             self._by_time = error.by_time
-            self._begin_again(error.case)
+            if error.case is not self._case:
+                self._begin_again(error.case)
             return self._pair(wanted, scaling=scaling)
         except ArmFailedError as error:
             with self._naming(error.side):

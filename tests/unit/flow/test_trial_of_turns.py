@@ -88,6 +88,15 @@ def test_a_pair_after_the_trial_is_none(tmp_path: Path):
     assert len(fast) >= 4
 
 
+def test_a_later_pair_on_a_slower_machine_is_launched_again_with_longer_turns(tmp_path: Path):
+    slower, tried = Program(step_s=0.035, iterations=650), ByTime(TURN_S, is_tried=True)
+    subject_ = subject(iterations=600)
+    with pytest.raises(OtherTurnsError) as caught:
+        counted(tmp_path, subject_, slower, slower, by_time=tried)
+    assert caught.value.by_time.turn_s == pytest.approx(7 * 0.035, rel=0.1)
+    assert caught.value.case is subject_
+
+
 def test_what_cannot_be_frozen_is_no_pair_in_turns(tmp_path: Path):
     program = Program(iterations=650)
     with pytest.raises(DoNotFitError, match=r"it cannot be frozen \(pid 7 does not stop\)"):
