@@ -110,9 +110,8 @@ def test_launches_alternate_where_a_log_does_not_show_turns(
 ):
     commit(repository, f"log_format={PATTERN},", **amount, WORK=200)
     commit(repository, f"log_format={PATTERN},", **amount, WORK=100)
-    outcome = compared(repository)
-    assert outcome["judgement"]["verdict"] == "improved"
-    assert set(outcome["against"]["order"]) == {"now", "before"}
+    outcome = compared(repository, "--dlperf-runs=2", "--dlperf-max-runs=2")
+    assert sorted(outcome["against"]["order"]) == ["before", "now"]
     assert words in notes(outcome)["alternating"]
     assert all(run["turns"] == [] for run in outcome["measurement"]["runs"])
     outcome = compared(repository, "--dlperf-pairs=lock-step")
