@@ -36,6 +36,8 @@ from pytest_dlperf.measure.summary import summarise
 #: A shorter step cannot be a training step: a mark around nothing takes 2 microseconds; forward,
 #: backward and update of a single weight take about 100 (PyTorch on a CPU).
 _NO_ROOM_S: Final = 20e-6
+#: Logs of a launch that together are longer than this take a tenth of a second to read.
+_LONG_BYTES: Final = 4 * 2**20
 
 
 def summarise_program(case: Case, run: Run, options: OptionNames = OF_PYTEST) -> MeasuredRun:
@@ -83,11 +85,16 @@ def cut_log(case: Case, run: Run) -> Cut | None:
 
 
 def is_warm(case: Case, plan: LaunchPlan) -> bool:
-    """Return whether a log of a launch, which goes on, has iterations after the warm-up."""
+    """Return whether a log of a launch, which goes on, has iterations after the warm-up.
+
+    It is read after each turn, so that one which is long by then is not waited for.
+    """
     warmup = case.protocol.warmup
     logs = [
         path for path in (*_rank_logs(plan), Path(plan.workdir) / "output.log") if path.exists()
     ]
+    if sum(path.stat().st_size for path in logs) > _LONG_BYTES:
+        return True
     all_series = [extract(path, _options(case)).series for path in logs]
     return any(series is not None and (series.last > warmup).any() for series in all_series)
 

@@ -14,8 +14,9 @@ from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.core.option_names import command_options
 from pytest_dlperf.core.protocol import Protocol
 from pytest_dlperf.core.run import TimedTurn
+from pytest_dlperf.flow import user_program
 from pytest_dlperf.flow.log_unit import check_unit, known_unit, logged_batch
-from pytest_dlperf.flow.user_program import cut_log, summarise_program
+from pytest_dlperf.flow.user_program import cut_log, is_warm, summarise_program
 from pytest_dlperf.launch.process import run_logs
 from tests.helpers.frozen_log import SECONDS as FROZEN
 from tests.helpers.frozen_log import Program
@@ -280,3 +281,23 @@ def test_what_is_beyond_the_head_of_a_long_log_does_not_count(
     how = cut_log(program, replace(run, timed_turns=timed))
     assert how is not None
     assert how.turns[-1].number == 15
+
+
+@pytest.mark.parametrize(("iterations", "expected"), [(9, False), (50, False), (60, True)])
+def test_a_log_shows_that_the_warm_up_is_over(tmp_path: Path, iterations: int, expected: bool):
+    run = write(tmp_path, [])
+    program = replace(
+        case("1n1c", command=["python", "x.py"], log_format=FROZEN),
+        protocol=Protocol(iterations=390, warmup=50),
+    )
+    Path(run.log).write_bytes(Program(iterations=iterations).log()[0])
+    assert is_warm(program, run.plan) is expected
+
+
+def test_a_long_log_is_not_read_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run = write(tmp_path, [])
+    program = case("1n1c", command=["python", "x.py"], log_format=FROZEN)
+    Path(run.log).write_bytes(b"configuration\n" * 10)
+    assert not is_warm(program, run.plan)
+    monkeypatch.setattr(user_program, "_LONG_BYTES", 100)
+    assert is_warm(program, run.plan)
