@@ -15,7 +15,7 @@ import pytest
 
 from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.fake_repository import git
-from tests.helpers.frozen_run import frozen_cgroups, letter
+from tests.helpers.frozen_run import cgroups_of_runs, left_cgroups, letter
 from tests.helpers.perf_project import PerfProject, perf_test
 from tests.helpers.processes import heed_interrupts
 from tests.helpers.written import written
@@ -73,7 +73,6 @@ class Pair(PerfProject):
         self.write_file("program.py", PROGRAM)
         self.write_file(".gitignore", "r.json\nruntime\nseen\ntmp\n__pycache__\n.dlperf\n")
         git(self, "init", "-q", "-b", "main")
-        self.cgroups = frozen_cgroups()
 
     def commit(self, net: str, *, timeout_s: float = 60.0) -> None:
         # Below a shell, as ranks are below a launcher
@@ -107,10 +106,11 @@ class Pair(PerfProject):
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        end_s = time.monotonic() + 60
+        end_s = time.monotonic() + 50
         while not self.is_frozen():
             assert session.poll() is None, self.output.read_text()
-            assert time.monotonic() < end_s, "the arm was not frozen"
+            ranks = list(self.seen.iterdir()), letter(self.rank("before")), cgroups_of_runs()
+            assert time.monotonic() < end_s, f"not frozen: {ranks} {self.output.read_text()}"
             time.sleep(0.01)
         return session
 
@@ -146,14 +146,13 @@ class Pair(PerfProject):
 
     def is_clean(self) -> bool:
         """Return whether no process of a run lives, no cgroup is left, and the host is free."""
-        left = set(frozen_cgroups()) - set(self.cgroups)
-        return not self.ours() and not left and lease_holder() is None
+        return not self.ours() and not left_cgroups() and lease_holder() is None
 
     def wait_until_clean(self) -> float:
         """Return after how many seconds nothing was left."""
         began_s = time.monotonic()
         while not self.is_clean():
-            assert time.monotonic() - began_s < 60, (self.ours(), frozen_cgroups())
+            assert time.monotonic() - began_s < 60, (self.ours(), left_cgroups())
             time.sleep(0.02)
         return time.monotonic() - began_s
 
@@ -180,7 +179,7 @@ def is_in_frozen_cgroup(pid: int) -> bool:
     own = next(line.rpartition("/")[2] for line in lines if line.startswith("0::"))
     return any(
         path.name == own and "frozen 1" in (path / "cgroup.events").read_text()
-        for path in frozen_cgroups()
+        for path in cgroups_of_runs()
     )
 
 
@@ -222,7 +221,7 @@ def test_what_was_frozen_goes_on(held: Held):
     pair, session = held
     (pair.seen / "hold").unlink()
     assert "slower" in pair.said(session)  # one arm was held
-    assert pair.is_clean()
+    assert pair.wait_until_clean() < CANCEL_S
 
 
 @pytest.mark.parametrize(
@@ -277,7 +276,7 @@ def test_a_process_of_the_frozen_arm_is_killed(held: Held, killed: list[str]):
         os.kill(pid, signal.SIGKILL)
     (pair.seen / "hold").unlink()
     said = pair.said(session)
-    assert pair.is_clean()
+    assert pair.wait_until_clean() < CANCEL_S
     if killed == ["guard"]:
         assert "slower" in said  # it is started again
         return
@@ -310,4 +309,4 @@ def test_the_arm_that_fails_in_its_turn_is_named(pair: Pair, net: str, says: str
     assert result.ret == 1
     assert says in said
     assert ("against HEAD~1" in said) is (arm == "before")
-    assert pair.is_clean()
+    assert pair.wait_until_clean() < CANCEL_S

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -40,18 +42,19 @@ for line in sys.stdin:
 
 
 class FrozenRun:
-    """A program of ``frozen_programs.py`` below a holder, frozen ``by`` ``cgroup`` or ``signals``.
+    """A command below a holder, frozen ``by`` ``cgroup`` or ``signals``.
 
-    Ends all that is left of it.
+    A word alone is a program of ``frozen_programs.py``. Ends all that is left of it.
     """
 
-    def __init__(self, folder: Path, program: str, by: str, **process: Any) -> None:
+    def __init__(
+        self, folder: Path, command: str | Sequence[str], by: str, **process: Any
+    ) -> None:
         self.folder = folder
+        if isinstance(command, str):
+            command = [sys.executable, str(PROGRAMS), command, str(folder)]
         self.holder = subprocess.Popen(
-            [
-                *(sys.executable, "-c", HOLDER, str(HOME), by, str(folder)),
-                *(sys.executable, str(PROGRAMS), program, str(folder)),
-            ],
+            [sys.executable, "-c", HOLDER, str(HOME), by, str(folder), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -127,6 +130,31 @@ def letter(pid: int) -> str:
     return text.rpartition(")")[2].split()[0]
 
 
-def frozen_cgroups() -> list[Path]:
+def cgroups_of_runs() -> list[Path]:
     """Return the cgroups of runs that there are on this host."""
-    return [path for path in Path("/sys/fs/cgroup").glob("**/dlperf-run-*") if path.is_dir()]
+    return [
+        Path(folder, name)
+        for folder, names, _ in os.walk("/sys/fs/cgroup")
+        for name in names
+        if name.startswith("dlperf-run-")
+    ]
+
+
+def left_cgroups() -> list[Path]:
+    """Return those that no supervisor and no guard has locked."""
+    return [path for path in cgroups_of_runs() if not _is_locked(path)]
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        lock = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return True  # it has just been removed
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return not folder.exists()
+    finally:
+        os.close(lock)

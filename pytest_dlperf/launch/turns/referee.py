@@ -13,11 +13,17 @@ import select
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pytest_dlperf.core.wire import TURN_S, iterations_of_a_turn
 from pytest_dlperf.launch.turns.lines import Lines
 from pytest_dlperf.launch.turns.node import FREEZE, FROZEN, MOVING, THAW, TURN
+
+#: In a long turn the launch that waits goes on for a moment, so often: its ranks wait for their
+#: turns all the same, and its libraries send their heartbeats. TensorFlow's multi-worker strategy
+#: takes a peer for lost after 10 s without one, JAX after 100 s.
+_BREATHES_EVERY_S: Final = 3.0
+_BREATH_S: Final = 0.1
 
 
 class TurnsPlan(NamedTuple):
@@ -50,6 +56,10 @@ class _Side:
     in_turn: set[int] = field(default_factory=set)
     is_freezing: bool = False
     is_frozen: bool = False
+    #: When it was frozen, or let go on for a moment.
+    changed_s: float = 0.0
+    #: Whether it goes on for a moment only.
+    breathes: bool = False
     #: What did not stand still between turns; empty for nothing.
     moving: str = ""
     is_released: bool = False
@@ -84,6 +94,7 @@ class Referee:
                 for line in side.lines.take():
                     _take(side, line)
         self._await_marks()
+        self._let_breathe()
         is_built = all(len(side.built) == self._plan.ranks for side in self._sides)
         if is_built and not any(side.in_turn or side.is_freezing for side in self._sides):
             self._go_on()
@@ -97,6 +108,18 @@ class Referee:
             if side.built and len(side.built) < self._plan.ranks and late_s > 0:
                 side.is_late = side.has_left = True
 
+    def _let_breathe(self) -> None:
+        """Let a launch that has been frozen for long go on for a moment."""
+        now_s = time.monotonic()
+        for side in self._sides:
+            passed_s = now_s - side.changed_s
+            if side.is_frozen and passed_s > _BREATHES_EVERY_S:
+                side.lines.send(THAW)
+                side.is_frozen, side.breathes, side.changed_s = False, True, now_s
+            elif side.breathes and passed_s > _BREATH_S:
+                side.lines.send(FREEZE)
+                side.is_freezing, side.breathes = True, False
+
     def _go_on(self) -> None:
         """Freeze who is to wait, else begin the next turn; none is under way."""
         if not self._next and any(side.left for side in self._sides):
@@ -105,14 +128,15 @@ class Referee:
             if not any(side.is_released for side in self._sides):
                 for side in self._sides:
                     side.lines.send(THAW)  # what follows the window may take long
-                    side.is_frozen = False
+                    side.is_frozen = side.breathes = False
                 self.release(0)
             return
         side = self._sides[self._next[-1]]
         if side.ready_s and self._freeze_others(side):
             return
         del self._next[-1]
-        side.in_turn, side.is_frozen = set(range(self._plan.ranks)), False
+        side.in_turn = set(range(self._plan.ranks))
+        side.is_frozen = side.breathes = False
         if not side.ready_s:
             side.lines.send(f"{TURN} 0")  # its warm-up
             return
@@ -170,16 +194,18 @@ class Referee:
     @property
     def awaited(self) -> int:
         """Return the launch that the other one waits for."""
-        for index, side in enumerate(self._sides):
-            if side.in_turn or side.is_freezing or len(side.built) < self._plan.ranks:
-                return index
-        return next((i for i, side in enumerate(self._sides) if side.is_released), 0)
+        awaited = (
+            *(side.in_turn or len(side.built) < self._plan.ranks for side in self._sides),
+            *(side.is_freezing for side in self._sides),
+            *(side.is_released for side in self._sides),
+        )
+        return next((i % len(self._sides) for i, is_it in enumerate(awaited) if is_it), 0)
 
 
 def _take(side: _Side, line: str) -> None:
     word, _, value = line.partition(" ")
     if word in {FROZEN, MOVING}:
-        side.is_freezing, side.is_frozen = False, True
+        side.is_freezing, side.is_frozen, side.changed_s = False, True, time.monotonic()
         side.moving = side.moving or (value if word == MOVING else "")
         return
     rank, (word, *values) = int(word), value.split()

@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.launch.turns.cgroup import Cgroup, folder_of, remove_left_cgroups
-from tests.helpers.frozen_run import HOME, FrozenRun, frozen_cgroups, letter, wait_until
+from tests.helpers.frozen_run import (
+    HOME,
+    FrozenRun,
+    cgroups_of_runs,
+    left_cgroups,
+    letter,
+    wait_until,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and cgroups are Linux's")
 #: Programs of ``frozen_programs.py``, with how many processes of each count at a time.
@@ -78,7 +85,6 @@ def test_what_has_stopped_itself_stays_stopped(tmp_path: Path, by: str):
 @pytest.mark.parametrize("by", BY)
 @pytest.mark.parametrize("guard", ["lives", "is killed before", "is killed while frozen"])
 def test_a_killed_holder_leaves_nothing(tmp_path: Path, by: str, guard: str):
-    before = frozen_cgroups()
     with FrozenRun(tmp_path, "has_a_session_of_its_own", by) as run:
         run.wait_until_it_counts(2)
         if guard == "is killed before":
@@ -89,7 +95,7 @@ def test_a_killed_holder_leaves_nothing(tmp_path: Path, by: str, guard: str):
             run.order("freeze")  # as each look does, it starts another
         run.holder.kill()
         wait_until(lambda: not run.pids())
-    wait_until(lambda: set(frozen_cgroups()) <= set(before))
+    wait_until(lambda: not left_cgroups())
 
 
 @pytest.mark.parametrize("by", BY)
@@ -217,7 +223,7 @@ def test_a_cgroup_that_a_dead_session_left_is_removed_and_one_of_a_living_is_not
         kept.remove()
         assert other.wait() == -signal.SIGKILL
     assert not any(cgroup.lock >= 0 for cgroup in (kept,))
-    assert not set(frozen_cgroups()) & {kept._folder, left._folder}
+    assert not set(cgroups_of_runs()) & {kept._folder, left._folder}
 
 
 @pytest.mark.skipif(not has_cgroups(), reason="no cgroup can be made here")

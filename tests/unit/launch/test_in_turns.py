@@ -45,6 +45,8 @@ def train(rank):
             os._exit(3)
         if number == 2 and rank and fault == "hangs":
             time.sleep(600)
+        if number == 2 and rank and fault == "is slow":
+            time.sleep(4.5)
         written.append([begin, time.monotonic(), list(turn)])
 
 ranks = [threading.Thread(target=train, args=(rank,)) for rank in range(2)]
@@ -154,6 +156,20 @@ def test_the_launch_that_hangs_is_named_and_not_the_one_that_waits_for_it(
     ended = run(plans(tmp_path, *faults, timeout_s=10))
     assert ended.failed == failed
     assert living(tmp_path) == []
+
+
+def test_in_a_long_turn_the_libraries_of_the_other_launch_send_their_heartbeats(tmp_path: Path):
+    launched = plans(tmp_path, "is slow", "")
+    launched[1] = replace(
+        launched[1], argv=(*launched[1].argv[:2], BESIDE + PROGRAM, *launched[1].argv[3:])
+    )
+    ended = run(launched)
+    assert ended.failed is None
+    assert ended.moving == ("", "")
+    written = json.loads((tmp_path / "now" / "turns.json").read_text())
+    begin, end = max((turn[:2] for turn in written), key=lambda turn: turn[1] - turn[0])
+    lines = (tmp_path / "before" / "ticks").read_text().splitlines()[:-1]
+    assert any(begin < float(line) < end for line in lines)
 
 
 def test_an_interrupt_ends_both(tmp_path: Path):
