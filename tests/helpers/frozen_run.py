@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from pytest_dlperf.launch.process.left_over import end_left_over
+from pytest_dlperf.launch.turns.cgroup import Cgroup
 
 HOME = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).with_name("frozen_programs.py")
@@ -115,7 +116,7 @@ class FrozenRun:
 
 
 def wait_until(condition: Any) -> None:
-    end_s = time.monotonic() + 30
+    end_s = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end_s, "it did not come"
         time.sleep(0.01)
@@ -128,6 +129,14 @@ def letter(pid: int) -> str:
     except OSError:
         return "X"
     return text.rpartition(")")[2].split()[0]
+
+
+def has_cgroups() -> bool:
+    """Return whether a cgroup of a run can be made here."""
+    cgroup = Cgroup.make()
+    if cgroup is not None:
+        cgroup.remove()
+    return cgroup is not None
 
 
 def cgroups_of_runs() -> list[Path]:

@@ -17,6 +17,7 @@ from tests.helpers.frozen_run import (
     HOME,
     FrozenRun,
     cgroups_of_runs,
+    has_cgroups,
     left_cgroups,
     letter,
     wait_until,
@@ -37,13 +38,6 @@ PROGRAMS = {
     "is_many": 100,
 }
 NOBODY = 65534
-
-
-def has_cgroups() -> bool:
-    cgroup = Cgroup.make()
-    if cgroup is not None:
-        cgroup.remove()
-    return cgroup is not None
 
 
 BY = [
