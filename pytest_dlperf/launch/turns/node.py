@@ -142,8 +142,9 @@ class GivenTurns:
 def _open(path: Path) -> int:
     try:
         os.mkfifo(path, 0o600)
-    except FileExistsError:
+    except OSError as error:
         if not path.is_fifo():
-            raise
+            # Of its own accord it does not name the file
+            raise OSError(error.errno, error.strerror, str(path)) from error
     # For both ways, so that neither side waits for the other to open it
     return os.open(path, os.O_RDWR | os.O_NONBLOCK)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.core.run import EndReason, LaunchPlan
-from pytest_dlperf.core.wire import iterations_of_a_turn
+from pytest_dlperf.core.wire import iterations_of_a_turn, rank_file
 from pytest_dlperf.launch.process.execute import InTurns, execute_in_turns
 from pytest_dlperf.launch.turns.referee import TurnsPlan
 
@@ -170,6 +170,18 @@ def test_in_a_long_turn_the_libraries_of_the_other_launch_send_their_heartbeats(
     begin, end = max((turn[:2] for turn in written), key=lambda turn: turn[1] - turn[0])
     lines = (tmp_path / "before" / "ticks").read_text().splitlines()[:-1]
     assert any(begin < float(line) < end for line in lines)
+
+
+def test_a_launch_whose_folder_can_have_no_fifo_says_so(tmp_path: Path):
+    launched = plans(tmp_path, "", "")
+    in_the_way = tmp_path / "now" / rank_file(1, "turn")
+    in_the_way.parent.mkdir()
+    in_the_way.write_text("")
+    ended = run(launched)
+    assert ended.failed == 0
+    assert ended.runs[0].end.reason is EndReason.NO_TURNS
+    assert ended.runs[0].end.message == f"{in_the_way}: File exists"
+    assert living(tmp_path) == []
 
 
 def test_an_interrupt_ends_both(tmp_path: Path):
