@@ -84,6 +84,7 @@ MEANINGS: Final = {
     "truncated": "a log ends before its training does",
     "turns-by-time": "turns were given by time to a program whose log alone is read; how many "
     "iterations do not count",
+    "unfrozen": "a process of an arm could not be frozen while the other arm had its turns",
     "unknown-format": "no format fits the log, or more than one",
     "unknown-scale": "a log does not say whether its rates are of a device or of all",
     "unstable": "mean of rates, median and time-weighted rate disagree by more than a tenth",

@@ -295,6 +295,8 @@ class _Pairs:
             )
         except OtherTurnsError as error:
             watcher.notice(self._case, str(error))
+            if not self._has_time():
+                raise BudgetSpentError(self._case.id) from error
             self._by_time = error.by_time
             if error.case is not self._case:
                 self._begin_again(error.case)

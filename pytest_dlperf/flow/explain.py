@@ -174,7 +174,7 @@ def explained(judgement: Judgement, explanation: Explanation) -> Judgement:
 def _cannot(case: Case, runner: Runner, measured: Measured, *, launches: int) -> str:
     """Return why steps of ``case`` are not profiled; empty if they can be."""
     assert measured.measurement is not None
-    if case.launcher == "none" and case.ranks > 1 and not _is_marked(measured):
+    if case.launcher == "none" and not _is_marked(measured):
         return (
             "the cause is not known: which processes of the command are its ranks is not known "
             "without marks (pytest_dlperf.mark.step)"

@@ -15,7 +15,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.option_names import OptionNames
 from pytest_dlperf.core.protocol import PROTOCOLS
-from pytest_dlperf.core.run import LaunchPlan, MeasuredRun, Run
+from pytest_dlperf.core.run import EndReason, LaunchPlan, MeasuredRun, Problem, Run
 from pytest_dlperf.core.wire import TURN_S
 from pytest_dlperf.core.wire_records import TurnsRecord
 from pytest_dlperf.flow.runner import Launched, Runner, launch_again
@@ -311,7 +311,8 @@ def _read(case: Case, runner: Runner, launched: Launched, moving: str) -> Measur
     except CaseError as error:
         codes = {rank.by_kind["failure"]["code"] for rank in records if rank.wrote("failure")}
         has_no_room = is_for_room(str(error)) or launched.run.oom_kills
-        if (has_no_room and not launched.run.timed_out) or "turns-unreachable" in codes:
+        cannot = "turns-unreachable" in codes or launched.run.end.reason is EndReason.NO_TURNS
+        if (has_no_room and not launched.run.timed_out) or cannot:
             cause = error.first_line(below=case.id).rstrip(".")
             raise DoNotFitError(f"both arms at once failed ({cause})") from error
         raise
@@ -321,6 +322,10 @@ def _read(case: Case, runner: Runner, launched: Launched, moving: str) -> Measur
     if any(_works(rank.by_kind["turns"]) for rank in records if rank.wrote("turns")):
         why = f" ({moving})" if moving else ""
         raise DoNotFitError(f"the processes of a rank work while it waits, unfrozen{why}")
+    if moving:
+        message = f"not all of it could be frozen while the other arm had its turns: {moving}"
+        note = Problem(code="unfrozen", message=message)
+        summary = replace(summary, problems=(*summary.problems, note))
     # A training that waited for its turn to warm up has none
     metrics = {name: value for name, value in summary.metrics.items() if name != _FIRST_STEP}
     return measured._replace(summary=replace(summary, time_to_first_step_s=None, metrics=metrics))

@@ -98,7 +98,9 @@ class Marks:
         self._losses: list[Any] = []
         self._book = MetricBook()
         self._checks: MarkedChecks | None = None
-        self._turns = _turns(settings, folder, rank)
+        self._turns = Turns()
+        #: Whether it had the turn in which it warms up: its first step may be begun again.
+        self._has_turn = False
         #: The step at whose end the turn ends, and the turns of the window so far.
         self._turn_end = 0
         self._parts: list[WindowRecord] = []
@@ -117,6 +119,10 @@ class Marks:
         #: Of the steps after the last measured one, where they are profiled.
         self._profile: MarkedProfile | None = None
         self._is_over = False
+        try:
+            self._turns = _turns(settings, folder, rank)
+        except WorkerFailure as error:
+            self._refuse(error)
         # The files belong to this process; a forked child opens its own, see ``mark.step``.
         os.register_at_fork(after_in_child=self._leave)
 
@@ -244,7 +250,8 @@ class Marks:
         self._open, self._thread = place, threading.get_ident()
         self._phase = None  # it holds steps, so that it is not between two
         self._declared_work, self._rows, self._next = self._next, None, None
-        if not self._works:
+        if not self._has_turn:
+            self._has_turn = True
             self._turns.await_warm_up()
         now_s = time.perf_counter()
         if not self._works:

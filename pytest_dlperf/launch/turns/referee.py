@@ -183,7 +183,8 @@ class Referee:
             if side.is_late:
                 return (
                     f"rank {min(side.built)} has marked a step, and {self._plan.marks_within_s:g} "
-                    f"s later rank {missing[0]} had not; every rank must mark its steps"
+                    f"s later rank {missing[0]} had not; every rank must mark its steps, and "
+                    "come to its first without another's"
                 )
         return ""
 

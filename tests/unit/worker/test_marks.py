@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pytest_dlperf.core.wire import TURN_REPORTS, rank_file
 from pytest_dlperf.measure.records import read_conflicts
 from pytest_dlperf.worker.marked_device import device_of
 from pytest_dlperf.worker.marks import Marks
@@ -344,6 +347,42 @@ def test_the_work_of_a_step(tmp_path: Path, said: dict[str, Any], of_step: str, 
     text = f"for i in range(12):\n    with step({of_step}): pass"
     program(tmp_path, text, DLPERF_MARK=variable)
     assert {span["work"] for span in records(tmp_path)["span"]} == {work}
+
+
+def test_a_first_step_that_begins_again_waits_for_one_turn(tmp_path: Path):
+    """As Hugging Face's does where its batch had no room, and a smaller one is tried."""
+    turn, reports = (tmp_path / name for name in (rank_file(0, "turn"), TURN_REPORTS))
+    with contextlib.ExitStack() as stack:
+        for fifo in (turn, reports):
+            os.mkfifo(fifo)
+            stack.callback(os.close, os.open(fifo, os.O_RDWR))
+        turn.write_text("0\n12\n0\n")
+        in_turns = settings(tmp_path)._replace(turns=True).to_json()
+        text = """
+            first = step().__enter__()
+            first.abandon()
+            for _ in range(12):
+                with step() as s: s.loss(1.0)
+        """
+        program(tmp_path, text, DLPERF_MARK=in_turns)
+        descriptor = os.open(reports, os.O_RDONLY | os.O_NONBLOCK)
+        stack.callback(os.close, descriptor)
+        lines = os.read(descriptor, 4096).decode().splitlines()
+    assert [line.split()[1] for line in lines] == ["built", "ready", "done"]
+    assert "end" in records(tmp_path)
+
+
+def test_turns_that_cannot_be_reached_are_recorded_and_the_program_goes_on(tmp_path: Path):
+    in_turns = settings(tmp_path)._replace(turns=True).to_json()
+    text = """
+        for _ in range(12):
+            with step(): ...
+        open("trained", "w").close()
+    """
+    program(tmp_path, f"os.chdir({str(tmp_path)!r})\n", text, DLPERF_MARK=in_turns)
+    assert (tmp_path / "trained").exists()
+    [failure] = records(tmp_path)["failure"]
+    assert failure["code"] == "turns-unreachable"
 
 
 def test_a_step_of_tokens_must_say_how_many(tmp_path: Path):
