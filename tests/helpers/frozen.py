@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 #: Variables that have a rank's number.
-_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK")
 
 
 class Process(NamedTuple):
