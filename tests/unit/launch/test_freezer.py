@@ -86,6 +86,7 @@ def test_a_killed_holder_leaves_nothing(tmp_path: Path, by: str, guard: str):
         run.order("freeze")
         if guard == "is killed while frozen":
             os.kill(run.guard, signal.SIGKILL)
+            wait_until(lambda: letter(run.guard) in "ZX")
             run.order("freeze")  # as each look does, it starts another
         run.holder.kill()
         wait_until(lambda: not run.pids())
