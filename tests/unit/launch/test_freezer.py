@@ -83,6 +83,7 @@ def test_a_killed_holder_leaves_nothing(tmp_path: Path, by: str, guard: str):
         run.wait_until_it_counts(2)
         if guard == "is killed before":
             os.kill(run.guard, signal.SIGKILL)
+            wait_until(lambda: letter(run.guard) in "ZX")
         run.order("freeze")
         if guard == "is killed while frozen":
             os.kill(run.guard, signal.SIGKILL)
