@@ -12,15 +12,21 @@ import re
 import signal
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 _PREFIX: Final = "dlperf-run-"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 #: Of a freeze: a process that waits in the kernel, as for a disk, stands still when it is back.
 _FREEZES_S: Final = 1.0
-#: After SIGKILL.
+#: After SIGKILL; of what another run has left, whose end nobody waits for, less.
 _ENDS_S: Final = 5.0
+_LEFT_ENDS_S: Final = 0.5
 _POLL_S: Final = 0.0005
+#: In ``cgroup.procs``, for a process that has no pid in this PID namespace. To ``kill`` it is all
+#: processes of a group.
+_OF_ANOTHER_NAMESPACE: Final = 0
 
 
 class Cgroup:
@@ -41,17 +47,19 @@ class Cgroup:
         parent = _own_folder()
         if parent is None:
             return None
-        remove_left_cgroups()
         try:
-            # Not by the pid: that of another PID namespace may be the same
-            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            with _alone_below(parent):
+                _remove_left(parent)
+                # Not by the pid: that of another PID namespace may be the same
+                folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+                lock = os.open(folder, _FOLDER)
+                fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError:
             return None  # read-only, or another user's
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if (folder / "cgroup.freeze").exists():  # since Linux 5.2; gone if it was taken for left
-            return cls(folder, lock)
-        cls(folder, lock).remove()
+        cgroup = cls(folder, lock)
+        if (folder / "cgroup.freeze").exists():  # since Linux 5.2
+            return cgroup
+        cgroup.remove()
         return None
 
     def add(self, pid: int) -> None:
@@ -85,7 +93,7 @@ class Cgroup:
 
     def remove(self) -> None:
         """Kill what is in it, frozen or not, and remove it."""
-        _remove(self._folder)
+        _remove(self._folder, _ENDS_S)
         if self.lock >= 0:
             os.close(self.lock)
         self.lock = -1
@@ -102,9 +110,27 @@ class Cgroup:
 def remove_left_cgroups() -> None:
     """Remove the cgroups beside this process's that no process locks, with what is in them."""
     parent = _own_folder()
-    for folder in parent.glob(f"{_PREFIX}*") if parent is not None else ():
+    if parent is not None:
+        with contextlib.suppress(OSError), _alone_below(parent):  # it cannot be seen
+            _remove_left(parent)
+
+
+@contextlib.contextmanager
+def _alone_below(parent: Path) -> Iterator[None]:
+    """Keep others from making and removing cgroups there: a new one is not locked yet."""
+    # Not the folder, which the supervisor of a run around this one locks
+    lock = os.open(parent / "cgroup.procs", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _remove_left(parent: Path) -> None:
+    for folder in parent.glob(f"{_PREFIX}*"):
         try:
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            lock = os.open(folder, _FOLDER)
         except OSError:
             continue  # just removed, or another user's
         try:
@@ -112,7 +138,7 @@ def remove_left_cgroups() -> None:
         except BlockingIOError:
             continue  # its run is alive
         else:
-            _remove(folder)
+            _remove(folder, _LEFT_ENDS_S)
         finally:
             os.close(lock)
 
@@ -183,20 +209,15 @@ def _processes(folder: Path) -> set[int]:
     return found
 
 
-def _remove(folder: Path) -> None:
-    deadline_s = time.monotonic() + _ENDS_S
+def _remove(folder: Path, within_s: float) -> None:
+    deadline_s = time.monotonic() + within_s
     while pids := _processes(folder):
-        try:
-            # Also those of another user; since Linux 5.14
-            descriptor = os.open(folder / "cgroup.kill", os.O_WRONLY)
-        except OSError:
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-        else:
-            with contextlib.suppress(OSError):
-                os.write(descriptor, b"1")
-            os.close(descriptor)
+        # Also those of another user, since Linux 5.14; but none whose first thread has ended
+        with contextlib.suppress(OSError):
+            (folder / "cgroup.kill").write_text("1", encoding="ascii")
+        for pid in pids - {_OF_ANOTHER_NAMESPACE}:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
         if time.monotonic() > deadline_s:
             return  # SIGKILL does not end what waits for a driver or a disk
         time.sleep(_POLL_S)

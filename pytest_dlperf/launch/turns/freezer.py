@@ -24,6 +24,7 @@ from pytest_dlperf.launch.turns.states import (
     ENDED,
     STOPPED,
     TRACED,
+    is_still,
     name_of,
     parent_of,
     state_of,
@@ -61,8 +62,8 @@ class Freezer:
         #: Processes that were there at the last look, and at the one before.
         self._living: set[int] = set()
         self._looked_at: set[int] = set()
-        #: Those whose environment names the run.
-        self._named: set[int] = set()
+        #: Those whose environment names the run, with the start of each.
+        self._named: dict[int, str] = {}
         #: What this object has stopped, parents first, with the start of each.
         self._stopped: dict[int, str] = {}
         self._guard = Guard(cgroup)
@@ -105,8 +106,7 @@ class Freezer:
             self._cgroup.thaw()
         # Children first: a parent may look whether they go on
         for pid, start in reversed(self._stopped.items()):
-            state = state_of(pid)
-            if state is not None and state.start == start:
+            if is_still(pid, start):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGCONT)
         if self._stopped:
@@ -200,11 +200,12 @@ class Freezer:
         """
         living = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
         for pid in living - self._looked_at:
-            if names_run(pid, [self._folder]):
-                self._named.add(pid)
+            if names_run(pid, [self._folder]) and (state := state_of(pid)) is not None:
+                self._named[pid] = state.start
         self._looked_at, self._living = living & self._living, living
-        self._named &= living
-        return self._named
+        # Another process may have the pid of one that has ended
+        self._named = {pid: start for pid, start in self._named.items() if is_still(pid, start)}
+        return set(self._named)
 
 
 def _words(pid: int) -> str:

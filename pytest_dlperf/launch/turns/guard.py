@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pytest_dlperf.launch.turns.cgroup import Cgroup
-from pytest_dlperf.launch.turns.states import state_of
+from pytest_dlperf.launch.turns.states import is_still
 
 _END: Final = b"end"
 
@@ -68,11 +68,10 @@ def _guard(pipe: int, cgroup: Cgroup | None) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     # The lease, and the pipes of the launch, are not its own; the lock of the cgroup is
-    kept = [pipe, *([cgroup.lock] if cgroup is not None else [])]
-    begin = 0
-    for descriptor in [*sorted(kept), os.sysconf("SC_OPEN_MAX")]:
-        os.closerange(begin, descriptor)
-        begin = descriptor + 1
+    kept = {pipe, *([cgroup.lock] if cgroup is not None else [])}
+    for descriptor in set(map(int, os.listdir("/proc/self/fd"))) - kept:
+        with contextlib.suppress(OSError):  # that of the listing is closed
+            os.close(descriptor)
     line, text = b"{}", b""
     while data := os.read(pipe, 65536):
         *lines, text = (text + data).split(b"\n")
@@ -80,9 +79,7 @@ def _guard(pipe: int, cgroup: Cgroup | None) -> None:
     if line == _END:
         return
     for pid, start in json.loads(line).items():
-        state = state_of(int(pid))
-        # Another process may have its pid by now
-        if state is not None and state.start == start:
+        if is_still(int(pid), start):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(int(pid), signal.SIGKILL)
     if cgroup is not None:

@@ -39,6 +39,12 @@ def state_of(pid: int) -> State | None:
     return state
 
 
+def is_still(pid: int, start: str) -> bool:
+    """Return whether the process that started then has this pid, and no other one by now."""
+    state = _read(f"/proc/{pid}/stat")
+    return state is not None and state.start == start
+
+
 def name_of(pid: int) -> str:
     """Return the name of a process, of at most 15 characters; empty without one."""
     try:

@@ -223,6 +223,85 @@ def test_a_cgroup_that_a_dead_session_left_is_removed_and_one_of_a_living_is_not
 
 
 @pytest.mark.skipif(not has_cgroups(), reason="no cgroup can be made here")
+@pytest.mark.parametrize("ends", ["by its holder", "as left"])
+def test_a_process_whose_first_thread_has_ended_ends_with_its_cgroup(tmp_path: Path, ends: str):
+    with FrozenRun(tmp_path, "goes_on_in_a_thread", "cgroup") as run:
+        run.wait_until_it_counts()
+        [name] = run.counts()
+        of_it = Path(f"/proc/{name.partition('-')[2]}/cgroup").read_text().splitlines()[-1]
+        [folder] = (folder for folder in cgroups_of_runs() if folder.name == Path(of_it).name)
+        run.order("freeze")
+        if ends == "by its holder":
+            run.order("remove")
+        else:
+            os.kill(run.guard, signal.SIGKILL)
+            run.holder.kill()
+            run.holder.wait()
+            remove_left_cgroups()
+        wait_until(lambda: not folder.exists())
+
+
+@pytest.mark.skipif(not has_cgroups(), reason="no cgroup can be made here")
+def test_runs_that_start_at_once_do_not_remove_the_cgroups_of_each_other():
+    script = f"""
+    import sys
+    sys.path.insert(0, {str(HOME)!r})
+    from pytest_dlperf.launch.turns.cgroup import Cgroup
+    for number in range(200):
+        cgroup = Cgroup.make()
+        assert cgroup is not None, number
+        cgroup.remove()
+    """
+    runs = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)]) for _ in range(3)]
+    assert [run.wait() for run in runs] == [0, 0, 0]
+
+
+def test_a_guard_has_no_descriptor_of_its_parent():
+    script = f"""
+    import os, resource, sys
+    sys.path.insert(0, {str(HOME)!r})
+    from pytest_dlperf.launch.turns.guard import Guard
+    os.dup2(0, 200)  # above the limit that is set then
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+    guard = Guard(None)
+    guard.watch({{}})
+    while len(names := os.listdir(f"/proc/{{guard.pid}}/fd")) > 1:
+        pass
+    print(os.readlink(f"/proc/{{guard.pid}}/fd/{{names[0]}}").partition(":")[0])
+    guard.close()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == "pipe\n"
+
+
+def test_a_process_that_has_the_pid_of_one_of_the_run_by_now_goes_on():
+    script = f"""
+    import sys
+    sys.path.insert(0, {str(HOME)!r})
+    from pytest_dlperf.launch.turns.freezer import Freezer
+    freezer = Freezer("/nowhere", None)
+    freezer._named[int(sys.argv[1])] = "1"
+    assert freezer.freeze() == ""
+    print(open(f"/proc/{{sys.argv[1]}}/stat").read().split()[2])
+    freezer.close()
+    """
+    with subprocess.Popen(["sleep", "600"]) as other:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script), str(other.pid)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        other.kill()
+    assert done.stdout == "S\n"
+
+
+@pytest.mark.skipif(not has_cgroups(), reason="no cgroup can be made here")
 def test_cgroups_of_a_program_below_its_own_are_frozen_and_removed():
     cgroup = Cgroup.make()
     assert cgroup is not None
