@@ -275,7 +275,9 @@ class TimedTurn(NamedTuple):
     sizes: Mapping[str, int]
     #: No shorter than it lasted.
     seconds: float
-    #: Whether its iterations are measured.
+    #: Whether all of it is within the measured windows of both launches.
+    is_within: bool = True
+    #: Whether what its records say counts.
     counts: bool = True
 
 

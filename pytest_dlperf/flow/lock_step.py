@@ -18,9 +18,11 @@ from pytest_dlperf.core.protocol import PROTOCOLS
 from pytest_dlperf.core.run import EndReason, LaunchPlan, MeasuredRun, Problem, Run
 from pytest_dlperf.core.wire import TURN_S
 from pytest_dlperf.core.wire_records import TurnsRecord
+from pytest_dlperf.flow.log_unit import format_of
 from pytest_dlperf.flow.runner import Launched, Runner, launch_again
 from pytest_dlperf.flow.timed_turns import (
     FEWEST_TURNS,
+    LONGEST_TURN_S,
     ByTime,
     OtherTurnsError,
     seconds_of_a_turn,
@@ -61,6 +63,10 @@ _WORTH: Final = 1.5
 _FIRST_STEP: Final = "time_to_first_step"
 #: Ranks of a program come to their first step together, also where one of them prepares the data.
 _MARKS_WITHIN_S: Final = 300.0
+#: Why launches alternate whose logs print running means.
+_RUNNING: Final = (
+    "its log prints running means, and what is new in one of them is known by the digits of two"
+)
 #: Fewer CPU seconds than this are those of reading the counters, in the shortest windows.
 _OF_COUNTERS_S: Final = 0.1
 
@@ -88,7 +94,18 @@ def cannot_take_turns(case: Case) -> str:
     """Return why the arms of ``case`` cannot be in lock-step; empty if they can."""
     if any(gate.name == _FIRST_STEP for gate in case.metrics):
         return f"{_FIRST_STEP} is gated, and an arm that waits for its turn to warm up has none"
-    return ""
+    return _cannot_by_time(case) if case.log_format else ""
+
+
+def _cannot_by_time(case: Case) -> str:
+    """Return why arms whose logs alone are read cannot take turns; empty if they can."""
+    if case.layout.device == "gpu":
+        return (
+            "its log alone is read, so that turns would end within steps, and kernels that are "
+            "queued go on while the host is frozen"
+        )
+    fmt = format_of(case)
+    return _RUNNING if fmt is not None and fmt.averaging == "running" else ""
 
 
 def with_longer_window(case: Case, pair: Mapping[str, MeasuredRun]) -> Case | None:
@@ -193,7 +210,7 @@ def launch_in_turns(
         report=lambda what: first.bench.watcher.notice(case, what),
     )
     if by_time is not None:
-        runs = with_counted_turns(case, runs, moving, by_time)
+        runs = with_counted_turns(case, runs, moving, by_time, number)
         launched = replace(launched, run=runs[failed])
     else:
         _check_marks(case, runs[failed])
@@ -231,14 +248,18 @@ def _check_hosts(plans: Sequence[LaunchPlan], by_time: ByTime | None) -> None:
 def _check_marks(case: Case, run: Run) -> None:
     """Raise ``OtherTurnsError`` if a program came to its end, and marked no step on its way."""
     if case.command and run.exit_code == 0 and not read_records(Path(run.plan.records)):
+        if why := _cannot_by_time(case):
+            raise DoNotFitError(f"it marks no steps; {why}")
         message = "it marks no steps, so that turns are given by time; this pair was a trial"
         raise OtherTurnsError(message, turns_by_time(case), case)
 
 
 def with_counted_turns(
-    case: Case, runs: Mapping[str, Run], moving: Mapping[str, str], by_time: ByTime
+    case: Case, runs: Mapping[str, Run], moving: Mapping[str, str], by_time: ByTime, number: int
 ) -> dict[str, Run]:
-    """Return the runs with the turns by time that count, where both came to their end.
+    """Return the runs of pair ``number`` with the turns by time that count.
+
+    Those of a launch that did not come to its end are unchanged.
 
     Raises ``DoNotFitError`` where they are too few, or their times are not those of the turns
     alone; ``OtherTurnsError`` where turns are to be longer.
@@ -255,6 +276,11 @@ def with_counted_turns(
     if len(cuts) < len(runs):
         # Reading it whole says what is wrong
         return {side: replace(run, timed_turns=()) for side, run in runs.items()}
+    if any(cut.is_running for cut in cuts):
+        raise DoNotFitError(_RUNNING)
+    if number > 1:
+        # A trial is before the first pair that counts
+        by_time = by_time._replace(is_tried=True)
     counted = turns_that_count(cuts)
     if isinstance(counted, str) or not by_time.is_tried:
         # Later on as well: a machine that became slower writes fewer records in a turn
@@ -265,7 +291,11 @@ def with_counted_turns(
         side: replace(
             run,
             timed_turns=tuple(
-                turn._replace(counts=turn.number in counted) for turn in run.timed_turns
+                turn._replace(
+                    is_within=turn.number in counted.within,
+                    counts=turn.number in counted.recorded,
+                )
+                for turn in run.timed_turns
             ),
         )
         for side, run in runs.items()
@@ -287,6 +317,11 @@ def _check_trial(case: Case, cuts: Sequence[Cut], by_time: ByTime) -> None:
         return
     if _iterations(tried) * min(steps_s) < window_s / _MORE_TURNS:
         raise DoNotFitError(too_few(cuts))
+    if turn_s > LONGEST_TURN_S:
+        raise DoNotFitError(
+            f"turns of its log would take {turn_s:.2g} s, and an arm that is frozen for two of "
+            f"more than {LONGEST_TURN_S:g} s may miss heartbeats of its libraries"
+        )
     raise OtherTurnsError(
         f"turns of its log are to take {turn_s:.2g} s, in windows of {_iterations(tried)} "
         "iterations; this pair was a trial",

@@ -21,13 +21,24 @@ _ENOUGH: Final = 5
 _FEWEST_RECORDS: Final = 2
 #: So many turns of both arms have to count.
 FEWEST_TURNS: Final = 4
-#: What records say that they took may be more than it was, by rounding. Where it is more than
-#: this, a time has the other arm's turn in it, which is about as long; ...
+#: What the records of a turn say that they took may be more than it was, by rounding. Where it is
+#: more than this, one of them has the other arm's turn in it, which is about as long.
 _MOST_TIME: Final = 1.2
-#: ... below half as much, nobody would see that.
-_LEAST_TIME: Final = _MOST_TIME / 2
+#: So much more than by the turns a usual iteration may take by its records. By means over several
+#: of them it takes more, as a rest of the other arm's turns is in each; ...
+_MOST_SHARE: Final = 1.05
+#: ... where it takes less than this by them, nobody would see that. Stalls are in the turns alone.
+_LEAST_SHARE: Final = 0.6
 #: More of the turns than this share come late where a log is buffered.
 _LATE: Final = 0.2
+#: Why launches alternate.
+_OTHERS_TIME: Final = (
+    "the times in its log have the other arm's turns in them, as those of buffered output do, "
+    "which comes late, and means over several records"
+)
+#: An arm is frozen for two turns, where order is drawn so, and libraries of its ranks may take a
+#: peer for lost after ten seconds (TensorFlow's multi-worker strategy).
+LONGEST_TURN_S: Final = 3.0
 
 
 class ByTime(NamedTuple):
@@ -53,36 +64,50 @@ def seconds_of_a_turn(turn_s: float, cuts: Sequence[Cut]) -> float:
     return turn_s if turn_s >= _ENOUGH * record_s else _RECORDS * record_s
 
 
-def turns_that_count(cuts: Sequence[Cut]) -> frozenset[int] | str:
-    """Return the numbers of the turns that count in all logs; or why the pair has too few."""
+class Common(NamedTuple):
+    """Numbers of the turns of a pair that count."""
+
+    #: Those that are within the measured windows of both arms.
+    within: frozenset[int]
+    #: Those of them whose records count.
+    recorded: frozenset[int]
+
+
+def turns_that_count(cuts: Sequence[Cut]) -> Common | str:
+    """Return which turns count in all logs; or why the pair has too few."""
     turns = [turn for cut in cuts for turn in cut.turns]
     if not all(cut.turns for cut in cuts):
         return too_few(cuts)
     late = {turn.number for turn in turns if turn.said_s > _MOST_TIME * turn.lasted_s}
-    share = max(cut.time_share for cut in cuts)
-    if len(late) > _LATE * len({turn.number for turn in turns}) or share > _MOST_TIME:
-        return (
-            "the times in its log have the other arm's turns in them, as those of buffered output "
-            "do, which comes late, and means over many records"
-        )
-    share = min(cut.time_share for cut in cuts)
-    if share < _LEAST_TIME:
-        return (
-            f"the times in its log are {share:.0%} of what the turns lasted, so that nobody would "
-            "see the other arm's turns in them"
-        )
-    common = frozenset.intersection(
-        *(
-            frozenset(turn.number for turn in cut.turns if turn.records >= _FEWEST_RECORDS)
-            for cut in cuts
-        )
+    if len(late) > _LATE * len({turn.number for turn in turns}):
+        return _OTHERS_TIME
+    within = frozenset.intersection(
+        *(frozenset(turn.number for turn in cut.whole) for cut in cuts)
     )
-    if len(common - late) < FEWEST_TURNS:
+    recorded = within.intersection(
+        *({turn.number for turn in cut.turns if turn.records >= _FEWEST_RECORDS} for cut in cuts)
+    )
+    recorded -= late
+    if len(recorded) < FEWEST_TURNS:
         return (
-            f"only {len(common - late)} of its turns have records of both arms' measured "
-            f"iterations, and {FEWEST_TURNS} are needed"
+            f"only {len(recorded)} of its turns have records of both arms' measured iterations, "
+            f"and {FEWEST_TURNS} are needed"
         )
-    return common - late
+    shares = [cut.said_step_s / _step_s(cut, within) for cut in cuts]
+    if max(shares) > _MOST_SHARE:
+        return _OTHERS_TIME
+    if min(shares) < _LEAST_SHARE:
+        return (
+            f"the times in its log are {min(shares):.0%} of those by the turns, so that nobody "
+            "would see the other arm's turns in them"
+        )
+    return Common(within, recorded)
+
+
+def _step_s(cut: Cut, within: frozenset[int]) -> float:
+    """Return the seconds of an iteration, by these turns."""
+    turns = [turn for turn in cut.whole if turn.number in within]
+    return sum(turn.seconds for turn in turns) / sum(turn.iterations for turn in turns)
 
 
 def too_few(cuts: Sequence[Cut]) -> str:

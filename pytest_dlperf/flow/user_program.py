@@ -132,7 +132,7 @@ def _turns_of(path: Path, run: Run) -> list[LogTurn]:
     name = str(path.relative_to(run.plan.workdir))
     in_place = head_bytes(len(_rank_logs(run.plan)))
     turns = (
-        LogTurn(turn.number, turn.sizes.get(name, 0), turn.seconds, turn.counts)
+        LogTurn(turn.number, turn.sizes.get(name, 0), turn.seconds, turn.is_within, turn.counts)
         for turn in run.timed_turns
     )
     return [turn for turn in turns if turn.end <= in_place]
@@ -155,10 +155,12 @@ def _summary(case: Case, run: Run, result: LogResult, options: OptionNames) -> R
     if result.throughput is None or result.estimates is None:
         raise _unreadable(case, run, result, options)
     flops = case.flops_per_unit
-    rate = result.throughput / case.world_size
     summary = log_run_summary(result)
+    if result.cut is not None:
+        summary = _in_turns(summary, result, result.cut, run)
+    rate = summary.throughput / case.world_size
     return replace(
-        summary if result.cut is None else _in_turns(summary, result, result.cut),
+        summary,
         extras={} if flops is None else {"model_flop_per_s_per_device": flops * rate},
         elapsed_s=run.elapsed_s,
         log=run.log,
@@ -192,19 +194,28 @@ def log_run_summary(result: LogResult) -> RunSummary:
     )
 
 
-def _in_turns(summary: RunSummary, result: LogResult, cut: Cut) -> RunSummary:
-    """Return the summary of a log that was cut by turns, with the first iteration of each turn."""
+def _in_turns(summary: RunSummary, result: LogResult, cut: Cut, run: Run) -> RunSummary:
+    """Return the summary of a log that was cut by turns, with the first iteration of each turn.
+
+    The whole window is that of the turns: records that count have too few of its stalls. Turns of
+    both arms are compared by their place, so that each has those that ``run`` says count.
+    """
+    counted = [turn.number for turn in run.timed_turns if turn.counts]
+    assert [turn.number for turn in cut.turns] == counted, (cut.turns, counted)
+    whole_s = sum(turn.seconds for turn in cut.whole)
+    iterations = sum(turn.iterations for turn in cut.whole)
     ends = itertools.accumulate(turn.iterations for turn in cut.turns)
     steps = len(summary.step_seconds)
     work = sum(span.work for span in result.spans) * (result.world_size or 1) / steps
     message = (
         f"turns were given by time, as a log does not say when a step ends: {cut.left_out} of "
         f"{cut.iterations} measured iterations do not count, those at the begin of a turn and in "
-        "turns that one arm alone has"
+        "turns that one arm alone has; the whole window is by the seconds of the turns"
     )
     note = Problem(code="turns-by-time", message=message)
     return replace(
         summary,
+        throughput=work * iterations / whole_s,
         estimates={
             **summary.estimates,
             "median_step": work / statistics.median(summary.step_seconds),

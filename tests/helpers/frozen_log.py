@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 from pytest_dlperf.core.log_pattern import pattern
@@ -17,6 +18,8 @@ class Program:
     """A program that prints the seconds of an iteration, by a clock that goes on while frozen."""
 
     step_s: float = 0.009
+    #: Of each arm.
+    turn_s: float = TURN_S
     iterations: int = 150
     #: Iterations of a print, and bytes that are written at once.
     every: int = 1
@@ -30,25 +33,31 @@ class Program:
     smoothed: int = 1
     #: Turns in which the program does not come to work.
     idle: tuple[int, ...] = ()
+    #: Iterations from a stall of the training to the next, and its seconds.
+    stalls_every: int = 0
+    stall_s: float = 0.0
+    #: Of what a step varies by, and of when it begins to train; None for steps of one length.
+    seed: int | None = None
 
     def log(self) -> tuple[bytes, list[LogTurn]]:
         """Return the log, and its turns; what follows the last is in one piece."""
         log, waiting, clock_s = b"", b"", 0.0
         turns = [LogTurn(0, 0, 0.0, counts=False)]
-        left_s, last_print_s, prints = TURN_S, 0.0, []
+        left_s, last_print_s, prints = self.turn_s, 0.0, []
 
         def freeze(*, tail: bytes = b"") -> None:
             nonlocal clock_s, left_s, log
             log += tail
-            turns.append(LogTurn(len(turns), len(log), TURN_S - left_s))
-            clock_s += TURN_S
-            left_s = TURN_S
+            turns.append(LogTurn(len(turns), len(log), self.turn_s - left_s))
+            clock_s += self.turn_s
+            left_s = self.turn_s
 
+        noise = None if self.seed is None else random.Random(self.seed)
         for index in range(self.iterations):
             while len(turns) in self.idle:
                 clock_s, left_s = clock_s + left_s, 0.0
                 freeze()
-            work_s = self.step_s
+            work_s = self._work_s(index, noise)
             while work_s > left_s:
                 work_s -= left_s
                 clock_s, left_s = clock_s + left_s, 0.0
@@ -69,6 +78,14 @@ class Program:
             if len(waiting) >= self.buffer:
                 log, waiting = log + waiting, b""
         return log + waiting, turns
+
+    def _work_s(self, index: int, noise: random.Random | None) -> float:
+        """Return the seconds of an iteration."""
+        is_stall = self.stalls_every and not (index + 1) % self.stalls_every
+        step_s = self.step_s
+        if noise is not None:
+            step_s = noise.gauss(step_s, step_s / 50) + (0 if index else noise.random())
+        return step_s + (self.stall_s if is_stall else 0)
 
 
 def _mean(values: list[float]) -> float:

@@ -3,8 +3,9 @@
 From the start of the launches on, one goes on for some tenths of a second while the other is
 frozen, until the first of them ends. What each wrote in a turn is known by the sizes of its logs.
 A launch that has warmed up before the other one has shorter turns until that has, so that both
-have their measured iterations in the same turns. It is never frozen for longer than a turn: what
-its libraries send each other to show that they live must not be late.
+have their measured iterations in the same turns. It is never frozen for longer than two turns, as
+the order of each pair of turns is drawn: what its libraries send each other to show that they live
+must not be late.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ class TimedReferee:
         # Before the first turn both go on together, until they stand still
         took_s = time.monotonic() - begin_s if begin_s is not None else 0.0
         sizes = json.loads(value)
-        side.turns.append(TimedTurn(self._number, sizes, took_s, begin_s is not None))
+        is_turn = begin_s is not None
+        side.turns.append(TimedTurn(self._number, sizes, took_s, is_turn, is_turn))
 
     def release(self, index: int) -> None:
         """Let a launch go on to its end: there are no more turns."""

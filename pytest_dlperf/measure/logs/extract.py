@@ -170,7 +170,13 @@ def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
         loss_last=None if lost else parsed.timeline.loss_last,
         whole_run=None if log_turns else parsed.timeline.whole_run,
         cut=(
-            turns.cut_of(measured.series, selection.series, parsed.ends, log_turns)
+            turns.cut_of(
+                measured.series,
+                selection.series,
+                parsed.ends,
+                log_turns,
+                is_running=parsed.fmt.averaging == "running",
+            )
             if log_turns and len(measured.series)
             else None
         ),

@@ -3,12 +3,15 @@
 A clock of the program goes on while it is frozen. So a time that it prints is wrong if the turn
 before ended within it: that of the first record of a turn. A program may as well be frozen between
 its look at the clock and its print; then it is that of the second record.
+
+Long records are mostly those that a turn's end cuts, so that what counts has too few of them. The
+rate over the whole window is by the turns alone: their seconds, and the iterations that ended in
+them. It is off by a record at each end at most.
 """
 
 from __future__ import annotations
 
 import io
-import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
@@ -36,11 +39,23 @@ class LogTurn(NamedTuple):
     #: Bytes of the log at its end.
     end: int
     seconds: float
+    #: Whether it may be within the measured iterations.
+    is_within: bool = True
+    #: Whether its records count.
     counts: bool = True
 
 
+class WholeTurn(NamedTuple):
+    """A turn from whose begin to whose end measured iterations went on."""
+
+    number: int
+    #: How many ended in it.
+    iterations: int
+    seconds: float
+
+
 class CountedTurn(NamedTuple):
-    """What counts of a turn."""
+    """What its records say of a turn; two of them are left out."""
 
     number: int
     records: int
@@ -55,6 +70,11 @@ class Cut:
     """How a log was cut."""
 
     turns: tuple[CountedTurn, ...]
+    whole: tuple[WholeTurn, ...]
+    #: Seconds of a usual iteration, as the records that count say; 0 without any.
+    said_step_s: float
+    #: Whether its format says that what it prints are running means.
+    is_running: bool
     #: Measured iterations, and their records, with those that do not count.
     iterations: int
     records: int
@@ -70,14 +90,6 @@ class Cut:
     def record_s(self) -> float:
         """Seconds of a record, by the turns alone."""
         return self.seconds / self.records
-
-    @property
-    def time_share(self) -> float:
-        """What records say that they took, over what they did by the turns; of a usual turn."""
-        return statistics.median(
-            turn.said_s / turn.lasted_s * (turn.records + LEFT_OUT) / turn.records
-            for turn in self.turns
-        )
 
     @property
     def step_s(self) -> float:
@@ -117,11 +129,17 @@ def within_turns(series: RateSeries, counted: Sequence[int], turns: Sequence[Log
 
 
 def cut_of(
-    measured: RateSeries, kept: RateSeries, counted: Sequence[int], turns: Sequence[LogTurn]
+    measured: RateSeries,
+    kept: RateSeries,
+    counted: Sequence[int],
+    turns: Sequence[LogTurn],
+    *,
+    is_running: bool,
 ) -> Cut:
     """Return how a log was cut to what is ``kept`` of the ``measured`` windows.
 
-    Of these there is at least one; of those there may be none.
+    Of these there is at least one; of those there may be none. ``is_running`` is set where its
+    format prints running means.
     """
     places = _places(kept, counted)
     rows = [(turn, kept.where(places == place)) for place, turn in enumerate(turns)]
@@ -139,10 +157,26 @@ def cut_of(
             for turn, inside in rows
             if len(inside)
         ),
+        whole=tuple(_whole(measured, counted, turns)),
+        said_step_s=float(np.median(kept.seconds / kept.iterations)) if len(kept) else 0.0,
+        is_running=is_running,
         iterations=int(measured.iterations.sum()),
         records=len(measured),
         seconds=lasted_s,
     )
+
+
+def _whole(
+    measured: RateSeries, counted: Sequence[int], turns: Sequence[LogTurn]
+) -> Iterator[WholeTurn]:
+    """Yield the turns between that of the first measured iteration and that of the last.
+
+    In those two the program may have done something else as well.
+    """
+    ends = np.maximum.accumulate(counted).tolist()
+    for turn, begin, end in zip(turns[1:], ends, ends[1:], strict=False):
+        if turn.is_within and begin >= measured.first[0] and end < measured.last[-1]:
+            yield WholeTurn(turn.number, end - begin, turn.seconds)
 
 
 def _places(series: RateSeries, counted: Sequence[int]) -> Integers:

@@ -6,18 +6,26 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_dlperf.flow.timed_turns import seconds_of_a_turn, turns_that_count
-from pytest_dlperf.measure.logs.turns import CountedTurn, Cut
+from pytest_dlperf.flow.timed_turns import Common, seconds_of_a_turn, turns_that_count
+from pytest_dlperf.measure.logs.turns import CountedTurn, Cut, WholeTurn
 
 
-def cut_of(*numbers: int, records: int = 10, said: float = 0.8) -> Cut:
-    """A log with these turns, each of a second with so many records of a tenth."""
+def cut_of(*numbers: int, records: int = 10, said_step_s: float = 1 / 12) -> Cut:
+    """A log with these turns, each of a second with twelve records, of which so many count."""
     turns = tuple(
-        CountedTurn(number=number, records=records, iterations=records, said_s=said, lasted_s=1.0)
+        CountedTurn(number=number, records=records, iterations=records, said_s=0.8, lasted_s=1.0)
         for number in numbers
     )
     count = 12 * len(numbers)
-    return Cut(turns=turns, iterations=count, records=count, seconds=float(len(numbers)))
+    return Cut(
+        turns=turns,
+        whole=tuple(WholeTurn(number=number, iterations=12, seconds=1.0) for number in numbers),
+        said_step_s=said_step_s,
+        is_running=False,
+        iterations=count,
+        records=count,
+        seconds=float(len(numbers)),
+    )
 
 
 def why(*cuts: Cut) -> str:
@@ -26,15 +34,21 @@ def why(*cuts: Cut) -> str:
     return counted
 
 
+def counted(*cuts: Cut) -> Common:
+    common = turns_that_count(cuts)
+    assert isinstance(common, Common)
+    return common
+
+
 def test_turns_that_both_arms_have_count():
-    assert turns_that_count([cut_of(1, 2, 3, 4, 5), cut_of(2, 3, 4, 5, 6)]) == {2, 3, 4, 5}
+    assert counted(cut_of(1, 2, 3, 4, 5), cut_of(2, 3, 4, 5, 6)).recorded == {2, 3, 4, 5}
 
 
 def test_a_turn_with_one_record_does_not_count():
     arm = cut_of(1, 2, 3, 4, 5)
     few = replace(arm, turns=(arm.turns[0]._replace(records=1), *arm.turns[1:]))
-    assert turns_that_count([arm, few]) == {2, 3, 4, 5}
-    assert turns_that_count([few, arm]) == {2, 3, 4, 5}
+    assert counted(arm, few).recorded == {2, 3, 4, 5}
+    assert counted(few, arm).recorded == {2, 3, 4, 5}
 
 
 def test_too_few_turns_in_common_are_none():
@@ -57,21 +71,39 @@ def late(arm: Cut, *numbers: int) -> Cut:
 
 def test_a_turn_whose_records_took_longer_than_it_lasted_does_not_count():
     arm = cut_of(*range(1, 11))
-    assert turns_that_count([arm, late(arm, 3)]) == set(range(1, 11)) - {3}
+    assert counted(arm, late(arm, 3)).recorded == set(range(1, 11)) - {3}
 
 
 def test_logs_that_come_late_are_not_compared_by_turns():
     arm = cut_of(*range(1, 11))
     assert "buffered output" in why(late(arm, 3, 5, 7), arm)
-    # As of a mean over many prints, which has a little of the other arm's turn in each of them
-    text = why(arm, cut_of(*range(1, 11), said=1.1))
-    assert text.startswith("the times in its log have the other arm's turns in them")
-    assert turns_that_count([arm, cut_of(*range(1, 11), said=0.9)]) == set(range(1, 11))
 
 
-def test_times_that_are_far_below_the_turns_show_nothing():
-    text = why(cut_of(*range(1, 11), said=0.3), cut_of(*range(1, 11)))
-    assert text.startswith("the times in its log are 36% of what the turns lasted")
+def test_a_turn_without_records_that_count_is_in_the_whole_window():
+    arm = cut_of(*range(1, 11))
+    stalls = replace(arm, turns=arm.turns[:4] + arm.turns[6:])
+    common = counted(arm, stalls)
+    assert common.recorded == {1, 2, 3, 4, 7, 8, 9, 10}
+    assert common.within == set(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (1.06, "the times in its log have the other arm's turns in them"),
+        (1.04, ""),
+        (0.61, ""),
+        (0.59, "the times in its log are 59% of those by the turns"),
+    ],
+)
+def test_times_in_a_log_are_those_by_the_turns(share: float, words: str):
+    """A mean over many prints has a little of the other arm's turns in each of them."""
+    arm, other = cut_of(*range(1, 11)), cut_of(*range(1, 11), said_step_s=share / 12)
+    for cuts in ((arm, other), (other, arm)):
+        if words:
+            assert why(*cuts).startswith(words)
+        else:
+            assert counted(*cuts).within == set(range(1, 11))
 
 
 @pytest.mark.parametrize(("record_s", "expected"), [(0.01, 0.15), (0.03, 0.15), (0.1, 0.7)])

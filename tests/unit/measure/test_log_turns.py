@@ -63,7 +63,7 @@ def test_only_what_is_within_one_turn_counts(program: Program):
     result, how = cut(program)
     assert result.throughput == pytest.approx(8 / program.step_s, rel=1e-5)
     assert seconds(result) == pytest.approx([program.step_s] * len(result.spans), rel=1e-5)
-    assert how.time_share == pytest.approx(1, abs=0.21)
+    assert how.said_step_s == pytest.approx(program.step_s, rel=1e-5)
     assert how.left_out + sum(turn.iterations for turn in how.turns) == how.iterations
     assert all(turn.said_s <= turn.lasted_s <= TURN_S + 1e-9 for turn in how.turns)
 
@@ -74,6 +74,16 @@ def test_two_records_of_each_turn_are_left_out():
     assert how.iterations == how.records == 130
     assert {turn.iterations for turn in how.turns[1:-1]} == {8}
     assert how.record_s == how.step_s == pytest.approx(0.01, rel=0.1)
+
+
+def test_turns_whose_iterations_are_all_measured_are_whole():
+    _, how = cut(Program(step_s=0.01 - 1e-6, idle=(8, 9)))
+    # Iteration 21 ends in the third turn, and 150 in the seventeenth
+    assert [turn.number for turn in how.whole] == list(range(4, 17))
+    by_number = {turn.number: turn.iterations for turn in how.whole}
+    assert by_number[9] == 0, "it counts though it has no record"
+    assert set(by_number.values()) <= {0, 1, 9, 10}
+    assert all(turn.seconds == pytest.approx(TURN_S) for turn in how.whole)
 
 
 def test_a_turn_that_does_not_count_is_left_out():
@@ -111,7 +121,7 @@ def test_records_of_a_buffered_log_say_that_they_took_longer_than_their_turn():
 
 def test_means_over_several_prints_say_that_they_took_longer_than_their_turn():
     _, how = cut(Program(smoothed=8))
-    assert how.time_share > 1.2
+    assert how.said_step_s > 1.2 * STEP_S
 
 
 def test_a_turn_with_too_few_records_has_none_that_count():
