@@ -138,9 +138,11 @@ def main() -> None:
     request: Request | None = pipe.wait()
     try:
         if request is not None and request["kind"] == "turns":
-            request = _give_turns(pipe, request)
+            request = _give_turns(pipe, request, asked)
         if request is not None:
             _do(pipe, request, asked)
+    except _NoTurnsError as error:
+        _send_end({"exit_code": None, "end": "no-turns", "message": f"{error}"})
     except OSError as error:
         _send_end({"exit_code": None, "end": "not-started", "message": f"{error}"})
 
@@ -160,13 +162,16 @@ class Pipe:
 
     def __init__(self) -> None:
         self._buffer = b""
+        #: What came with the message that ``wait`` returned.
+        self._messages: list[Any] = []
         self._heard_s = time.monotonic()
         #: Why the session counts as gone; empty while it does not.
         self.gone = ""
 
     def look(self, timeout_s: float, *others: int) -> list[Any]:
         """Wait for input, or for the descriptors ``others``; return the messages that came."""
-        readable, _, _ = select.select([0, *others], [], [], timeout_s)
+        wait_s = 0.0 if self._messages else timeout_s
+        readable, _, _ = select.select([0, *others], [], [], wait_s)
         if 0 in readable:
             data = os.read(0, _CHUNK)
             if not data:
@@ -176,14 +181,17 @@ class Pipe:
         elif time.monotonic() - self._heard_s > SILENCE_S:
             self.gone = "nothing-heard"
         *lines, self._buffer = self._buffer.split(b"\n")
-        return [json.loads(line) for line in lines if line.strip()]
+        messages = [*self._messages, *(json.loads(line) for line in lines if line.strip())]
+        self._messages = []
+        return messages
 
     def wait(self) -> Any:
         """Return the next message; None if the session is gone."""
         while not self.gone:
             messages = self.look(_WAIT_S)
             if messages:
-                return messages[0]
+                first, *self._messages = messages
+                return first
         return None
 
 
@@ -239,8 +247,8 @@ def _run(pipe: Pipe, request: RunRequest, asked: list[int]) -> None:
         # Names of files may have bytes that are not UTF-8
         partial.write_text(text, encoding="utf-8", errors="surrogateescape")
         partial.replace(path)
-    environment = _environment(request)
     turns = _turns_of(request)
+    environment = _environment(request)
     try:
         command = subprocess.Popen(
             _behind(request["prefix"], environment, request["argv"]),
@@ -254,6 +262,8 @@ def _run(pipe: Pipe, request: RunRequest, asked: list[int]) -> None:
         )
     except OSError as error:
         message = f"{error.filename or request['argv'][0]}: {error.strerror}"
+        if turns is not None:
+            turns.remove()
         shutil.rmtree(environment["TMPDIR"], ignore_errors=True)
         _send_end({"exit_code": None, "end": "not-started", "message": message})
         return
@@ -289,37 +299,38 @@ def _turns_of(request: RunRequest | TurnsRequest) -> NodeTurns | None:
     turns = request["turns"]
     if turns is None:
         return None
-    return NodeTurns(Path(turns["records"]), turns["ranks"], request["workdir"])
+    try:
+        return NodeTurns(Path(turns["records"]), turns["ranks"], request["workdir"])
+    except OSError as error:
+        message = f"{error.filename or turns['records']}: {error.strerror}"
+        raise _NoTurnsError(message) from error
 
 
-def _give_turns(pipe: Pipe, request: TurnsRequest) -> Request | None:
+def _give_turns(pipe: Pipe, request: TurnsRequest, asked: list[int]) -> Request | None:
     """Give turns to ranks that are started from another node; return what is asked for next.
 
-    None if the session is gone.
+    None if the session is gone, or this process is asked to end.
     """
     turns = _turns_of(request)
     assert turns is not None
     try:
-        while not pipe.gone:
+        while not pipe.gone and not asked:
             messages = pipe.look(_WAIT_S, *turns.reports)
-            _obey(turns, messages)
+            _go_on(turns, messages)
             for message in messages:
                 if message["kind"] != "turn":
                     later: Request = message
                     return later
     finally:
-        turns.close()
         turns.remove()
+    if asked:
+        _send_end({"exit_code": None, "end": "asked-to-end"})
     return None
 
 
-def _obey(turns: NodeTurns, messages: Iterable[Any]) -> None:
-    """Do what the referee has sent, and send what ranks and the node answer."""
-    for line in turns.take_reports():
-        send("R", line.encode())
-    for message in messages:
-        if message["kind"] == "turn" and (answer := turns.obey(message["line"])):
-            send("R", answer.encode())
+def _go_on(turns: NodeTurns, messages: Iterable[Any]) -> None:
+    lines = [message["line"] for message in messages if message["kind"] == "turn"]
+    turns.go_on(lines, lambda line: send("R", line.encode()))
 
 
 def _wait_for_end(
@@ -334,7 +345,7 @@ def _wait_for_end(
     while True:
         messages = pipe.look(_POLL_S, *output, *(turns.reports if turns is not None else ()))
         if turns is not None:
-            _obey(turns, messages)
+            _go_on(turns, messages)
         if output and select.select(output, [], [], 0)[0]:
             data = os.read(output[0], _CHUNK)
             if data:
@@ -428,6 +439,10 @@ def _keep(pipe: Pipe, request: KeepRequest) -> None:
 
 
 class _Gone(Exception):
+    pass
+
+
+class _NoTurnsError(Exception):
     pass
 
 

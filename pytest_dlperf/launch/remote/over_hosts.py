@@ -244,6 +244,8 @@ def _end_of(node: NodeEnd, launch_end: str) -> RunEnd | None:
     if node["end"] == "not-started":
         words = f"{name} could not start the launcher{output}"
         return RunEnd(reason=EndReason.NODE_NOT_STARTED, message=words)
+    if node["end"] == "no-turns":
+        return RunEnd(reason=EndReason.NO_TURNS, message=f"{name}{output}")
     return None
 
 

@@ -8,9 +8,10 @@ still. Standard library only: it is sent to far ends.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -42,14 +43,17 @@ class NodeTurns:
         #: Descriptors of the ranks that are on this node.
         self._here: set[int] = set()
         self._text = b""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._close_fifos)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in self._paths:
                 self._descriptors.append(_open(path))
-        except OSError:
-            self._close_fifos()
-            raise
-        self._freezer = Freezer(run, Cgroup.make())
+            cgroup = Cgroup.make()
+            if cgroup is not None:
+                stack.callback(cgroup.remove)
+            self._freezer = Freezer(run, cgroup)
+            stack.pop_all()
+        self._is_over = False
 
     def join(self) -> None:
         """Have this process, which is to become the launcher, and its children frozen at once."""
@@ -60,8 +64,23 @@ class NodeTurns:
         """The descriptor that has what ranks report; none where no rank reports."""
         return self._descriptors[-1:]
 
-    def take_reports(self) -> list[str]:
-        """Return the lines that ranks have reported."""
+    def go_on(
+        self,
+        lines: Iterable[str],
+        send: Callable[[str], None],
+        sizes: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        """Send what ranks have reported; do what ``lines`` of the referee say, and answer them.
+
+        ``sizes`` returns the bytes of each log, once the run is frozen.
+        """
+        for report in self._take_reports():
+            send(report)
+        for line in lines:
+            if answer := self._obey(line, sizes):
+                send(answer)
+
+    def _take_reports(self) -> list[str]:
         if not self.reports:
             return []
         try:
@@ -69,18 +88,13 @@ class NodeTurns:
         except BlockingIOError:
             return []
         *lines, self._text = self._text.split(b"\n")
-        reports = [line.decode() for line in lines]
-        for report in reports:
-            rank, _, words = report.partition(" ")
-            if words == "built":
-                self._here.add(self._descriptors[int(rank)])
+        reports = [line.decode(errors="replace") for line in lines]
+        for rank, descriptor in enumerate(self._descriptors[:-1]):
+            if f"{rank} built" in reports:
+                self._here.add(descriptor)
         return reports
 
-    def obey(self, line: str, sizes: Callable[[], Mapping[str, int]] = dict) -> str:
-        """Do what ``line`` says; return the answer, or nothing.
-
-        ``sizes`` returns the bytes of each log, once the run is frozen.
-        """
+    def _obey(self, line: str, sizes: Callable[[], Mapping[str, int]]) -> str:
         word, _, value = line.partition(" ")
         if word == FREEZE:
             moving = self._freezer.freeze()
@@ -93,11 +107,14 @@ class NodeTurns:
 
     def close(self) -> None:
         """Let all go on, and remove the FIFOs: nobody gives turns any more."""
-        self._freezer.close()
-        self._close_fifos()
+        if not self._is_over:
+            self._is_over = True
+            self._freezer.close()
+            self._close_fifos()
 
     def remove(self) -> None:
-        """Remove what is left, once the run has ended."""
+        """Remove what is left, once the run has ended, or was not started."""
+        self.close()
         self._freezer.remove()
 
     def _close_fifos(self) -> None:
@@ -124,14 +141,9 @@ class GivenTurns:
         return [*self._node.reports, *([] if self._referee.is_over else [self._referee.fileno()])]
 
     def go_on(self, readable: Sequence[int], sizes: Callable[[], Mapping[str, int]]) -> None:
-        """Take what has come, and send the answers; ``sizes`` as ``NodeTurns.obey`` says."""
-        if set(self._node.reports) & set(readable):
-            for line in self._node.take_reports():
-                self._referee.send(line)
-        if self._referee.fileno() in readable:
-            for line in self._referee.take():
-                if answer := self._node.obey(line, sizes):
-                    self._referee.send(answer)
+        """Take what has come, and send the answers; ``sizes`` as ``NodeTurns.go_on`` says."""
+        lines = self._referee.take() if self._referee.fileno() in readable else []
+        self._node.go_on(lines, self._referee.send, sizes)
 
     def close(self) -> None:
         """Let all go on; nobody gives turns any more."""

@@ -13,9 +13,17 @@ from typing import Any
 import pytest
 
 from pytest_dlperf.core.place import Reach
-from pytest_dlperf.launch.remote.channel import Channel, end_from_json, hello_from_json, pump
+from pytest_dlperf.core.wire import rank_file
+from pytest_dlperf.launch.remote.channel import (
+    Channel,
+    end_from_json,
+    far_end,
+    hello_from_json,
+    pump,
+)
 from pytest_dlperf.launch.remote.conductor import fill_in, unpack
 from pytest_dlperf.launch.remote.far_side import BEGIN
+from pytest_dlperf.launch.remote.messages import RunRequest, TurnsAsked
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="far ends are Linux")
 
@@ -38,6 +46,16 @@ def until(channel: Channel, condition: Any, within_s: float = 30) -> list[tuple[
     return found
 
 
+def answer(channel: Channel, within_s: float = 30) -> bytes:
+    """Return the next frame of turns."""
+    end_s = time.monotonic() + within_s
+    while time.monotonic() < end_s:
+        for _, kind, data in pump([channel], 0.1):
+            if kind == "R":
+                return data
+    raise AssertionError(f"no answer: {channel.last_output}")
+
+
 def run(
     channel: Channel,
     workdir: Path,
@@ -45,15 +63,25 @@ def run(
     env: Mapping[str, str] = {},
     files: Mapping[str, str] = {},
     send_back: bool = False,
+    turns: TurnsAsked | None = None,
 ) -> None:
-    channel.send(
-        {
-            "kind": "run", "argv": list(argv), "env": env, "prefix": [], "files": files, "cwd": "",
-            "workdir": str(workdir), "meet_at": "", "interface_variables": [], "timeout_s": 60.0,
-            "send_back": send_back,
-            "turns": None,
-        }
-    )  # fmt: skip
+    channel.send(request(workdir, *argv, env=env, files=files, send_back=send_back, turns=turns))
+
+
+def request(
+    workdir: Path,
+    *argv: str,
+    env: Mapping[str, str] = {},
+    files: Mapping[str, str] = {},
+    send_back: bool = False,
+    turns: TurnsAsked | None = None,
+) -> RunRequest:
+    return {
+        "kind": "run", "argv": list(argv), "env": env, "prefix": [], "files": files, "cwd": "",
+        "workdir": str(workdir), "meet_at": "", "interface_variables": [], "timeout_s": 60.0,
+        "send_back": send_back,
+        "turns": turns,
+    }  # fmt: skip
 
 
 def test_output_and_exit_code_come_back(tmp_path: Path):
@@ -121,6 +149,69 @@ def test_a_program_that_is_not_there(tmp_path: Path):
         "exit_code": None, "end": "not-started",
         "message": "/no/such/program: No such file or directory",
     }  # fmt: skip
+    channel.kill()
+
+
+def test_messages_that_come_together_are_all_taken(tmp_path: Path):
+    seen = tmp_path / "seen"
+    channel = Channel(Reach(name="here", argv=(), python=sys.executable))
+    greeting = {"nonce": {"path": str(seen), "text": ""}, "meet_at": "", "clear": ""}
+    turns: TurnsAsked = {"records": str(tmp_path), "ranks": 1}
+    messages = (
+        greeting,
+        request(tmp_path / "w", "sleep", "600", turns=turns),
+        {"kind": "turn", "line": "freeze"},
+    )
+    source = far_end().encode()
+    lines = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+    channel._write(b"%d\n" % len(source) + source + lines)
+    assert answer(channel) == b"frozen {}"
+    channel.close()
+    until(channel, lambda: channel.is_over)
+    channel.kill()
+
+
+def turns_in(folder: Path) -> TurnsAsked:
+    return {"records": str(folder), "ranks": 2}
+
+
+def test_a_program_that_is_not_there_leaves_no_turns(tmp_path: Path):
+    channel = opened(tmp_path)
+    run(channel, tmp_path / "w", "/no/such/program", turns=turns_in(tmp_path / "records"))
+    until(channel, lambda: channel.end is not None)
+    assert channel.end is not None
+    assert channel.end["end"] == "not-started"
+    assert list((tmp_path / "records").iterdir()) == []
+    channel.kill()
+
+
+def test_a_node_whose_folder_can_have_no_fifo_says_so_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    in_the_way = tmp_path / rank_file(1, "turn")
+    in_the_way.write_text("")
+    channel = opened(tmp_path)
+    run(channel, tmp_path / "w", "true", turns=turns_in(tmp_path))
+    until(channel, lambda: channel.end is not None)
+    assert channel.end == {
+        "exit_code": None, "end": "no-turns", "message": f"{in_the_way}: File exists",
+    }  # fmt: skip
+    assert list((tmp_path / "temporary").iterdir()) == []
+    channel.kill()
+
+
+def test_a_node_that_gives_turns_ends_when_it_is_asked_to(tmp_path: Path):
+    folder = tmp_path / "records"
+    channel = opened(tmp_path)
+    channel.send({"kind": "turns", "workdir": str(tmp_path / "w"), "turns": turns_in(folder)})
+    channel.send({"kind": "turn", "line": "freeze"})
+    assert answer(channel) == b"frozen {}"
+    channel.process.terminate()
+    until(channel, lambda: channel.is_over)
+    assert channel.end == {"exit_code": None, "end": "asked-to-end"}
+    assert list(folder.iterdir()) == []
     channel.kill()
 
 

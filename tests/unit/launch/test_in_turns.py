@@ -184,6 +184,15 @@ def test_a_launch_whose_folder_can_have_no_fifo_says_so(tmp_path: Path):
     assert living(tmp_path) == []
 
 
+def test_a_launcher_that_is_not_there_leaves_no_fifo(tmp_path: Path):
+    launched = plans(tmp_path, "", "")
+    launched[0] = replace(launched[0], argv=("/no/such/program",))
+    ended = run(launched)
+    assert ended.failed == 0
+    assert ended.runs[0].end.reason is EndReason.NOT_STARTED
+    assert fifos(tmp_path) == []
+
+
 def test_an_interrupt_ends_both(tmp_path: Path):
     def interrupt(folder: Path) -> None:
         raise KeyboardInterrupt

@@ -17,6 +17,11 @@ LOST = {"node": "node2", "end": "lost", "exit_code": None, "silent_s": 15.6}
 UNREACHED = {"node": "node3", "end": "not-reached", "exit_code": None, "silent_s": 1.0}
 NO_FILE = {"node": "node4", "end": "not-started", "exit_code": None, "message": "/p: No such file"}
 
+NO_FIFO = {
+    "node": "node5", "end": "no-turns", "exit_code": None,
+    "message": "/r/turn: Operation not permitted",
+}  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("end", "nodes", "reason", "message"),
@@ -24,6 +29,12 @@ NO_FILE = {"node": "node4", "end": "not-started", "exit_code": None, "message": 
         ("failed", [EXITED, LOST], GONE, "node2 was lost, 16 s after it was heard last"),
         ("not-reached", [EXITED, UNREACHED], GONE, "node3 cannot be reached: it gave no answer"),
         ("failed", [NO_FILE], NOT_STARTED, "node4 could not start the launcher: /p: No such file"),
+        (
+            "failed",
+            [EXITED, NO_FIFO],
+            EndReason.NO_TURNS,
+            "node5: /r/turn: Operation not permitted",
+        ),
         (
             "failed",
             [NO_FILE, LOST],
@@ -40,7 +51,7 @@ def test_nodes_cause_the_end(
     ended = how_nodes_ended(tmp_path).end
     assert ended == RunEnd(reason=reason, message=message)
     assert ended is not None
-    assert ended.nodes == message
+    assert ended.nodes == ("" if reason is EndReason.NO_TURNS else message)
 
 
 def test_nodes_that_end_by_themselves_or_are_asked_to_cause_none(tmp_path: Path):
