@@ -47,7 +47,7 @@ def test_a_slower_head_is_found_and_its_arms_are_recorded(repository: Suite):
     protocol = outcome["case"]["protocol"]
     assert protocol["lengthened_from"] == 150
     assert outcome["measurement"]["conditions"]["window"] == [50, protocol["iterations"]]
-    # By the faster arm of the trial, which sleeps for 10 ms, and longer where others have the cores
+    # By the faster arm of the trial, which sleeps for 10 ms, and more if others have the cores
     assert 250 < protocol["iterations"] < 570
     assert turns[:5] == turns[5:], "in turn with each other"
     for one in turns:
