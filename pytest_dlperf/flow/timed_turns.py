@@ -27,7 +27,7 @@ _MOST_TIME: Final = 1.2
 #: So much more than by the turns a usual iteration may take by its records. By means over several
 #: of them it takes more, as a rest of the other arm's turns is in each; ...
 _MOST_SHARE: Final = 1.05
-#: ... where it takes less than this by them, nobody would see that. Stalls are in the turns alone.
+#: ... where the mean iteration takes less than this by them, nobody would see that.
 _LEAST_SHARE: Final = 0.6
 #: More of the turns than this share come late where a log is buffered.
 _LATE: Final = 0.2
@@ -93,13 +93,16 @@ def turns_that_count(cuts: Sequence[Cut]) -> Common | str:
             f"only {len(recorded)} of its turns have records of both arms' measured iterations, "
             f"and {FEWEST_TURNS} are needed"
         )
-    shares = [cut.said_step_s / _step_s(cut, within) for cut in cuts]
-    if max(shares) > _MOST_SHARE:
+    steps_s = [_step_s(cut, within) for cut in cuts]
+    if any(
+        cut.usual_step_s > _MOST_SHARE * step_s for cut, step_s in zip(cuts, steps_s, strict=True)
+    ):
         return _OTHERS_TIME
-    if min(shares) < _LEAST_SHARE:
+    share = min(cut.mean_step_s / step_s for cut, step_s in zip(cuts, steps_s, strict=True))
+    if share < _LEAST_SHARE:
         return (
-            f"the times in its log are {min(shares):.0%} of those by the turns, so that nobody "
-            "would see the other arm's turns in them"
+            f"the times in its log are {share:.0%} of those by the turns, so that nobody would "
+            "see the other arm's turns in them"
         )
     return Common(within, recorded)
 

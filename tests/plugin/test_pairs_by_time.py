@@ -19,12 +19,12 @@ import hashlib
 import sys
 import time
 
-from amount import EVERY, HELD_BACK, WORK
+from amount import EVERY, HELD_BACK, STALL, WORK
 
 lines = []
 begin = time.perf_counter()
 for step in range(int(sys.argv[1])):
-    for _ in range(WORK):
+    for _ in range(WORK * (1 if step % 25 else 1 + STALL)):
         hashlib.sha256(bytes(50_000)).digest()
     if step % EVERY:
         continue
@@ -40,7 +40,7 @@ for step in range(int(sys.argv[1])):
         lines = []
 print("\\n".join(lines))
 """
-USUAL = {"EVERY": 1, "HELD_BACK": 0, "WORK": 100}
+USUAL = {"EVERY": 1, "HELD_BACK": 0, "STALL": 0, "WORK": 100}
 
 
 @pytest.fixture
@@ -95,6 +95,17 @@ def test_a_log_is_in_lock_step_and_shows_that_the_other_arm_does_twice_the_work(
         assert len(run["turns"]) >= 4
         assert run["turns"][0] == 0
         assert len(run["step_seconds"]) < 280
+
+
+def test_an_arm_that_is_slower_by_stalls_alone_is_slower(repository: Suite):
+    commit(repository, f"log_format={PATTERN},")
+    commit(repository, f"log_format={PATTERN},", STALL=10)
+    outcome = compared(repository)
+    judgement = outcome["judgement"]
+    assert judgement["verdict"] == "regressed"
+    assert set(outcome["against"]["order"]) == {"both"}
+    assert judgement["metrics"]["whole_window"]["verdict"] == "regressed"
+    assert -0.5 < judgement["metrics"]["whole_window"]["change"] < -0.15
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ class Cut:
     turns: tuple[CountedTurn, ...]
     whole: tuple[WholeTurn, ...]
     #: Seconds of a usual iteration, as the records that count say; 0 without any.
-    said_step_s: float
+    usual_step_s: float
     #: Whether its format says that what it prints are running means.
     is_running: bool
     #: Measured iterations, and their records, with those that do not count.
@@ -80,6 +80,13 @@ class Cut:
     records: int
     #: Seconds of the turns in which they were printed.
     seconds: float
+
+    @property
+    def mean_step_s(self) -> float:
+        """Seconds of an iteration, as the records that count say; at least one does."""
+        return sum(turn.said_s for turn in self.turns) / sum(
+            turn.iterations for turn in self.turns
+        )
 
     @property
     def left_out(self) -> int:
@@ -158,7 +165,7 @@ def cut_of(
             if len(inside)
         ),
         whole=tuple(_whole(measured, counted, turns)),
-        said_step_s=float(np.median(kept.seconds / kept.iterations)) if len(kept) else 0.0,
+        usual_step_s=float(np.median(kept.seconds / kept.iterations)) if len(kept) else 0.0,
         is_running=is_running,
         iterations=int(measured.iterations.sum()),
         records=len(measured),

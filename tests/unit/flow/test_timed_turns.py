@@ -10,7 +10,7 @@ from pytest_dlperf.flow.timed_turns import Common, seconds_of_a_turn, turns_that
 from pytest_dlperf.measure.logs.turns import CountedTurn, Cut, WholeTurn
 
 
-def cut_of(*numbers: int, records: int = 10, said_step_s: float = 1 / 12) -> Cut:
+def cut_of(*numbers: int, records: int = 10, usual_step_s: float = 1 / 12) -> Cut:
     """A log with these turns, each of a second with twelve records, of which so many count."""
     turns = tuple(
         CountedTurn(number=number, records=records, iterations=records, said_s=0.8, lasted_s=1.0)
@@ -20,7 +20,7 @@ def cut_of(*numbers: int, records: int = 10, said_step_s: float = 1 / 12) -> Cut
     return Cut(
         turns=turns,
         whole=tuple(WholeTurn(number=number, iterations=12, seconds=1.0) for number in numbers),
-        said_step_s=said_step_s,
+        usual_step_s=usual_step_s,
         is_running=False,
         iterations=count,
         records=count,
@@ -88,17 +88,20 @@ def test_a_turn_without_records_that_count_is_in_the_whole_window():
 
 
 @pytest.mark.parametrize(
-    ("share", "words"),
+    ("usual", "mean", "words"),
     [
-        (1.06, "the times in its log have the other arm's turns in them"),
-        (1.04, ""),
-        (0.61, ""),
-        (0.59, "the times in its log are 59% of those by the turns"),
+        (1.06, 1, "the times in its log have the other arm's turns in them"),
+        (1.04, 1, ""),
+        (0.5, 0.61, ""),
+        (0.5, 0.59, "the times in its log are 59% of those by the turns"),
     ],
+    ids=["smoothed", "as by the turns", "stalls", "half"],
 )
-def test_times_in_a_log_are_those_by_the_turns(share: float, words: str):
+def test_times_in_a_log_are_those_by_the_turns(usual: float, mean: float, words: str):
     """A mean over many prints has a little of the other arm's turns in each of them."""
-    arm, other = cut_of(*range(1, 11)), cut_of(*range(1, 11), said_step_s=share / 12)
+    arm, other = cut_of(*range(1, 11)), cut_of(*range(1, 11), usual_step_s=usual / 12)
+    turns = tuple(turn._replace(said_s=10 * mean / 12) for turn in other.turns)
+    other = replace(other, turns=turns)
     for cuts in ((arm, other), (other, arm)):
         if words:
             assert why(*cuts).startswith(words)

@@ -63,7 +63,7 @@ def test_only_what_is_within_one_turn_counts(program: Program):
     result, how = cut(program)
     assert result.throughput == pytest.approx(8 / program.step_s, rel=1e-5)
     assert seconds(result) == pytest.approx([program.step_s] * len(result.spans), rel=1e-5)
-    assert how.said_step_s == pytest.approx(program.step_s, rel=1e-5)
+    assert how.usual_step_s == pytest.approx(program.step_s, rel=1e-5)
     assert how.left_out + sum(turn.iterations for turn in how.turns) == how.iterations
     assert all(turn.said_s <= turn.lasted_s <= TURN_S + 1e-9 for turn in how.turns)
 
@@ -121,7 +121,7 @@ def test_records_of_a_buffered_log_say_that_they_took_longer_than_their_turn():
 
 def test_means_over_several_prints_say_that_they_took_longer_than_their_turn():
     _, how = cut(Program(smoothed=8))
-    assert how.said_step_s > 1.2 * STEP_S
+    assert how.usual_step_s > 1.2 * STEP_S
 
 
 def test_a_turn_with_too_few_records_has_none_that_count():
