@@ -198,8 +198,8 @@ def launch_in_turns(
         runs.update(zip(sides, ended.runs, strict=True))
         moving.update(zip(sides, ended.moving, strict=True))
         failed = sides[ended.failed or 0]
-        if ended.unmarked:
-            error = CaseError(ended.unmarked, subject=case.id)
+        if ended.fault:
+            error = CaseError(ended.fault, subject=case.id)
             raise ArmFailedError(error, failed, first.bench.policy.options)
         return runs[failed]
 

@@ -35,7 +35,7 @@ from pytest_dlperf.launch.remote.over_hosts import (
 from pytest_dlperf.launch.turns.by_time import TimedReferee, TimedTurns
 from pytest_dlperf.launch.turns.cgroup import remove_left_cgroups
 from pytest_dlperf.launch.turns.lines import Lines, Turns
-from pytest_dlperf.launch.turns.referee import Referee, TurnsPlan
+from pytest_dlperf.launch.turns.referee import PairReferee, Referee, TurnsPlan
 
 _POLL_S: Final = 0.25
 #: A supervisor that has not ended so long after its timeout does not go on: it needs 20 s to end
@@ -71,8 +71,8 @@ class InTurns(NamedTuple):
     failed: int | None
     #: What of each launch did not stand still between its turns; empty for nothing.
     moving: tuple[str, ...]
-    #: Which ranks mark no step while others of their launch do; empty for none.
-    unmarked: str
+    #: Why the launch that failed had no more turns, where its own end does not say so.
+    fault: str
 
 
 def execute_in_turns(
@@ -99,7 +99,7 @@ def execute_in_turns(
                 turns = Turns(referee=there.fileno(), ranks=ranks)
                 launch = _Launch(plan, lease, turns)
             launches.append(stack.enter_context(contextlib.closing(launch)))
-        referee = (
+        referee: PairReferee = (
             TimedReferee(sockets, turns_plan, order)
             if isinstance(turns_plan, TimedTurns)
             else Referee(sockets, turns_plan, order)
@@ -129,7 +129,7 @@ def execute_in_turns(
     if failed is not None and runs[failed].timed_out:
         failed = referee.awaited
     moving = tuple(referee.moving(index) for index in range(len(plans)))
-    return InTurns(runs, failed, moving, referee.unmarked)
+    return InTurns(runs, failed, moving, referee.fault)
 
 
 class _Launch:

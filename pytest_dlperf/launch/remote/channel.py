@@ -219,15 +219,18 @@ class Channel:
                 elif kind == "W":
                     _text(_values(data).get("holder"))
             except (ValueError, RecursionError) as error:
-                # Nothing of it is believed any more: it counts as lost.
-                self.other_output = f"{self.name} does not keep to the protocol: {error}".encode()
-                self.close()
-                assert self.output is not None
-                self.output.close()
-                self.output, self.over_s = None, time.monotonic()
+                self.refuse(error)
                 return frames
             frames.append((kind, data))
         return frames
+
+    def refuse(self, error: Exception) -> None:
+        """Believe nothing of the far end any more, which sent what ``error`` says: it is lost."""
+        self.other_output = f"{self.name} does not keep to the protocol: {error}".encode()
+        self.close()
+        if self.output is not None:
+            self.output.close()
+            self.output, self.over_s = None, time.monotonic()
 
     def kill(self) -> None:
         """Close the channel, and kill its process if that has not ended."""

@@ -33,8 +33,7 @@ from pytest_dlperf.launch.remote.messages import (
     TurnsAsked,
 )
 from pytest_dlperf.launch.turns.freezer import CHANNEL_NAME, set_name
-from pytest_dlperf.launch.turns.lines import Lines
-from pytest_dlperf.launch.turns.node import FREEZE, FROZEN, MOVING, THAW
+from pytest_dlperf.launch.turns.lines import FREEZE, FROZEN, MOVING, THAW, Lines, Standing, parse
 
 _POLL_S: Final = 0.2
 #: From closing the pipes to killing the channels: the far end first terminates, then kills.
@@ -161,7 +160,8 @@ def main(argv: list[str]) -> int:
     end = _greet(channels, started_s + settings["connect_timeout_s"], asked)
     if not end:
         _start(nodes, settings["timeout_s"], settings["turns"])
-        turns = TurnsOfNodes(nodes, settings["referee"])
+        ranks = settings["turns"]["ranks"] if settings["turns"] is not None else 0
+        turns = TurnsOfNodes(nodes, settings["referee"], ranks)
         end = _until_one_ends_badly(nodes, started_s + settings["timeout_s"], asked, turns)
         turns.end()
     with_command = [node for node in nodes if node.has_command]
@@ -200,8 +200,9 @@ class TurnsOfNodes:
     They are frozen when all nodes are, so that each of these is one answer.
     """
 
-    def __init__(self, nodes: list[Node], referee: int | None) -> None:
+    def __init__(self, nodes: list[Node], referee: int | None, ranks: int) -> None:
         self._nodes = nodes
+        self._ranks = ranks
         self._referee = Lines(referee) if referee is not None else None
         self._freezing: set[int] = set()
         self._moving = ""
@@ -221,15 +222,19 @@ class TurnsOfNodes:
                 node.channel.send({"kind": "turn", "line": line})
 
     def answer(self, node: Node, line: str) -> None:
-        """Pass on what a node has answered, or one of its ranks reported."""
-        assert self._referee is not None
-        word, _, value = line.partition(" ")
-        if word not in {FROZEN, MOVING}:
+        """Pass on what a node has answered, or one of its ranks reported.
+
+        Raises ``ValueError`` for what is neither.
+        """
+        said = parse(line, self._ranks)
+        if self._referee is None:
+            raise ValueError(f"{line[:80]!r} without a referee")
+        if not isinstance(said, Standing):
             self._referee.send(line)
             return
         self._freezing.discard(node.rank)
-        if word == MOVING:
-            self._moving = f"{node.channel.name}: {value}"
+        if said.moving:
+            self._moving = f"{node.channel.name}: {said.moving}"
         if not self._freezing:
             self._referee.send(f"{MOVING} {self._moving}" if self._moving else f"{FROZEN} {{}}")
 
@@ -323,7 +328,10 @@ def _until_one_ends_badly(
             node = by_channel[id(channel)]
             node.take(kind, data)
             if kind == "R":
-                turns.answer(node, data.decode())
+                try:
+                    turns.answer(node, data.decode())
+                except ValueError as error:
+                    node.channel.refuse(error)
         for _ in select.select(turns.sockets, [], [], 0)[0]:
             turns.take()
         for node in nodes:

@@ -79,7 +79,7 @@ class Command(Surroundings):
 
 
 class TurnsAsked(TypedDict):
-    """Give ranks their turns, as lines of ``launch/turns/node.py`` say; frames ``R`` answer."""
+    """Give ranks their turns, as lines of ``launch/turns/lines.py`` say; frames ``R`` answer."""
 
     #: Folder of the ranks' records.
     records: str

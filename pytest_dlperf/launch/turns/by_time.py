@@ -10,7 +10,6 @@ must not be late.
 
 from __future__ import annotations
 
-import json
 import random
 import select
 import time
@@ -19,8 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from pytest_dlperf.core.run import TimedTurn
-from pytest_dlperf.launch.turns.lines import Lines
-from pytest_dlperf.launch.turns.node import FREEZE, FROZEN, MOVING, THAW
+from pytest_dlperf.launch.turns.lines import FREEZE, REFUSED, THAW, Lines, Standing, parse
 
 
 class TimedTurns(NamedTuple):
@@ -47,6 +45,8 @@ class _Side:
     is_freezing: bool = False
     is_warm: bool = False
     moving: str = ""
+    #: Why it takes no more turns; empty where it does.
+    fault: str = ""
 
 
 class TimedReferee:
@@ -116,17 +116,20 @@ class TimedReferee:
         side.lines.send(FREEZE)
 
     def _take(self, side: _Side, line: str) -> None:
-        word, _, value = line.partition(" ")
-        assert word in {FROZEN, MOVING}, line
+        try:
+            said = parse(line, ranks=0)
+        except ValueError as error:
+            side.fault = REFUSED.format(error)
+            return
+        assert isinstance(said, Standing), "no rank reports"
         begin_s, side.begin_s, side.is_freezing = side.begin_s, None, False
-        if word == MOVING:
-            side.moving = side.moving or value
+        if said.moving:
+            side.moving = side.moving or said.moving
             return
         # Before the first turn both go on together, until they stand still
         took_s = time.monotonic() - begin_s if begin_s is not None else 0.0
-        sizes = json.loads(value)
         is_turn = begin_s is not None
-        side.turns.append(TimedTurn(self._number, sizes, took_s, is_turn, is_turn))
+        side.turns.append(TimedTurn(self._number, said.sizes, took_s, is_turn, is_turn))
 
     def release(self, index: int) -> None:
         """Let a launch go on to its end: there are no more turns."""
@@ -140,13 +143,13 @@ class TimedReferee:
 
     @property
     def left(self) -> int | None:
-        """Return a launch that takes no more turns, and goes on: there is none."""
-        return None
+        """Return a launch whose answer is none; None for none."""
+        return next((i for i, side in enumerate(self._sides) if side.fault), None)
 
     @property
-    def unmarked(self) -> str:
-        """Return which ranks mark no step while others do: nobody looks at marks."""
-        return ""
+    def fault(self) -> str:
+        """Return which answer of it is none."""
+        return next((side.fault for side in self._sides if side.fault), "")
 
     def moving(self, index: int) -> str:
         """Return what of a launch did not stand still between turns; empty for nothing."""

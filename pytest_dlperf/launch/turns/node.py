@@ -1,9 +1,7 @@
 """The turns of one node's part of a launch: its ranks' FIFOs, and the freezer between turns.
 
-The referee sends lines, and gets lines. To the node: ``turn N`` (thaw, and let each rank do so
-many iterations), ``thaw``, ``freeze``. From it: what ranks report, unchanged; and when it is
-frozen, ``frozen``, with the sizes of its logs as JSON, or ``moving`` with what does not stand
-still. Standard library only: it is sent to far ends.
+``lines.py`` has what the referee and a node tell each other; what ranks report is passed on
+unchanged. Standard library only: it is sent to far ends.
 """
 
 from __future__ import annotations
@@ -13,18 +11,11 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from pytest_dlperf.core.wire import TURN_REPORTS, rank_file
 from pytest_dlperf.launch.turns.cgroup import Cgroup
 from pytest_dlperf.launch.turns.freezer import Freezer
-from pytest_dlperf.launch.turns.lines import Lines
-
-TURN: Final = "turn"
-THAW: Final = "thaw"
-FREEZE: Final = "freeze"
-FROZEN: Final = "frozen"
-MOVING: Final = "moving"
+from pytest_dlperf.launch.turns.lines import FREEZE, FROZEN, MOVING, TURN, Lines
 
 
 class NodeTurns:

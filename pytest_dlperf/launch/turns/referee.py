@@ -13,11 +13,19 @@ import select
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from pytest_dlperf.core.wire import TURN_S, iterations_of_a_turn
-from pytest_dlperf.launch.turns.lines import Lines
-from pytest_dlperf.launch.turns.node import FREEZE, FROZEN, MOVING, THAW, TURN
+from pytest_dlperf.launch.turns.lines import (
+    FREEZE,
+    REFUSED,
+    THAW,
+    TURN,
+    Lines,
+    Report,
+    Standing,
+    parse,
+)
 
 #: In a long turn the launch that waits goes on for a moment, so often: its ranks wait for their
 #: turns all the same, and its libraries send their heartbeats. TensorFlow's multi-worker strategy
@@ -63,10 +71,41 @@ class _Side:
     #: What did not stand still between turns; empty for nothing.
     moving: str = ""
     is_released: bool = False
-    #: Whether a rank takes no more turns: it has failed.
+    #: Whether a rank takes no more turns: it has failed, or ``fault`` says why.
     has_left: bool = False
-    #: Whether it has left since some of its ranks mark no step.
-    is_late: bool = False
+    fault: str = ""
+
+
+class PairReferee(Protocol):
+    """Gives two launches their turns, each known by its number."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Take what they send for up to ``timeout_s``; give the next turn when one is over."""
+
+    def release(self, index: int) -> None:
+        """Let a launch go on to its end, without turns."""
+
+    def is_through(self, index: int) -> bool:
+        """Return whether a launch may end."""
+        ...
+
+    def moving(self, index: int) -> str:
+        """Return what of a launch did not stand still between turns; empty for nothing."""
+        ...
+
+    @property
+    def left(self) -> int | None:
+        """Return a launch that takes no more turns, but goes on; None for none."""
+
+    @property
+    def fault(self) -> str:
+        """Return why it takes no more turns, where a rank does not say so itself."""
+        ...
+
+    @property
+    def awaited(self) -> int:
+        """Return the launch that the other one waits for."""
+        ...
 
 
 class Referee:
@@ -92,7 +131,10 @@ class Referee:
         for side in living:
             if side.lines in readable:
                 for line in side.lines.take():
-                    _take(side, line)
+                    try:
+                        _take(side, parse(line, self._plan.ranks))
+                    except ValueError as error:
+                        side.fault, side.has_left = REFUSED.format(error), True
         self._await_marks()
         self._let_breathe()
         is_built = all(len(side.built) == self._plan.ranks for side in self._sides)
@@ -105,8 +147,14 @@ class Referee:
             return
         for side in self._sides:
             late_s = time.monotonic() - side.built_s - self._plan.marks_within_s
-            if side.built and len(side.built) < self._plan.ranks and late_s > 0:
-                side.is_late = side.has_left = True
+            missing = set(range(self._plan.ranks)) - side.built
+            if side.built and missing and late_s > 0:
+                side.has_left = True
+                side.fault = (
+                    f"rank {min(side.built)} has marked a step, and {self._plan.marks_within_s:g} "
+                    f"s later rank {min(missing)} had not; every rank must mark its steps, and "
+                    "come to its first without another's"
+                )
 
     def _let_breathe(self) -> None:
         """Let a launch that has been frozen for long go on for a moment."""
@@ -176,17 +224,9 @@ class Referee:
         return next((i for i, side in enumerate(self._sides) if side.has_left), None)
 
     @property
-    def unmarked(self) -> str:
-        """Return which ranks of a launch mark no step while others do; empty for none."""
-        for side in self._sides:
-            missing = sorted(set(range(self._plan.ranks)) - side.built)
-            if side.is_late:
-                return (
-                    f"rank {min(side.built)} has marked a step, and {self._plan.marks_within_s:g} "
-                    f"s later rank {missing[0]} had not; every rank must mark its steps, and "
-                    "come to its first without another's"
-                )
-        return ""
+    def fault(self) -> str:
+        """Return which ranks of it mark no step while others do, or which report is none."""
+        return next((side.fault for side in self._sides if side.has_left), "")
 
     def moving(self, index: int) -> str:
         """Return what of a launch did not stand still between turns; empty for nothing."""
@@ -203,20 +243,18 @@ class Referee:
         return next((i % len(self._sides) for i, is_it in enumerate(awaited) if is_it), 0)
 
 
-def _take(side: _Side, line: str) -> None:
-    word, _, value = line.partition(" ")
-    if word in {FROZEN, MOVING}:
+def _take(side: _Side, said: Standing | Report) -> None:
+    if isinstance(said, Standing):
         side.is_freezing, side.is_frozen, side.changed_s = False, True, time.monotonic()
-        side.moving = side.moving or (value if word == MOVING else "")
+        side.moving = side.moving or said.moving
         return
-    rank, (word, *values) = int(word), value.split()
-    if word == "built":
+    if said.word == "built":
         side.built_s = side.built_s or time.monotonic()
-        side.built.add(rank)
+        side.built.add(said.rank)
         return
-    if word == "left":
+    if said.word == "left":
         side.has_left = True
         return
-    if word == "ready":
-        side.ready_s[rank] = float(values[0])
-    side.in_turn.discard(rank)
+    if said.word == "ready":
+        side.ready_s[said.rank] = said.step_s
+    side.in_turn.discard(said.rank)

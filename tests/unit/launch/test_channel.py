@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -14,6 +16,7 @@ import pytest
 
 from pytest_dlperf.core.place import Reach
 from pytest_dlperf.core.wire import rank_file
+from pytest_dlperf.launch.remote import conductor
 from pytest_dlperf.launch.remote.channel import (
     Channel,
     end_from_json,
@@ -279,6 +282,42 @@ def test_a_node_that_does_not_keep_to_the_protocol_is_lost(tmp_path: Path, frame
     assert channel.hello is None
     assert "n2 does not keep to the protocol" in channel.last_output
     channel.kill()
+
+
+@pytest.mark.parametrize("line", [b"2 built", b"hello", b"frozen 1", b"\xff", b""])
+def test_a_node_whose_answer_is_none_is_lost(tmp_path: Path, line: bytes):
+    hello, answered = tmp_path / "hello", tmp_path / "answered"
+    data = json.dumps(HELLO).encode()
+    hello.write_bytes(BEGIN + b"H%x\n" % len(data) + data)
+    answered.write_bytes(b"R%x\n" % len(line) + line)
+    says = f"cat {hello}; grep -qm1 '^{{.*argv'; cat {answered}; cat > /dev/null"
+    here, there = socket.socketpair()
+    launch = {
+        "nonce": {"path": str(hello), "text": ""},
+        "connect_timeout_s": 30.0,
+        "timeout_s": 60.0,
+        "nodes": [
+            {
+                "reach": {"name": "n2", "argv": ["sh", "-c", says], "shell": False, "python": "x"},
+                "run": request(tmp_path, "true"),
+            }
+        ],
+        "turns": turns_in(tmp_path),
+        "referee": there.fileno(),
+    }
+    (tmp_path / "launch.json").write_text(json.dumps(launch))
+    with here, there:
+        done = subprocess.run(
+            [sys.executable, conductor.__file__, str(tmp_path / "launch.json")],
+            pass_fds=[there.fileno()],
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.stderr == ""
+    [node] = json.loads((tmp_path / "nodes.json").read_text())["nodes"]
+    assert (node["node"], node["end"]) == ("n2", "lost")
+    assert node["message"].startswith("n2 does not keep to the protocol: ")
 
 
 def test_places_are_filled_in_as_texts_whatever_is_in_them():

@@ -37,6 +37,9 @@ def train(rank):
     turns = InTurns(folder, rank, window_begin=5)
     if fault == "build" and rank:
         os._exit(3)
+    if fault.startswith("reports "):
+        (folder / "turns").write_bytes(os.fsencode(fault[len("reports "):] + "\\n"))
+        return time.sleep(600)
     turns.await_warm_up()
     for number, turn in enumerate(turns.split(range(5, 25), typical_s=0.01)):
         begin = time.monotonic()
@@ -184,6 +187,27 @@ def test_a_launch_whose_folder_can_have_no_fifo_says_so(tmp_path: Path):
     assert living(tmp_path) == []
 
 
+GARBLED = [
+    "2 built",
+    "-1 done",
+    "0 ready nan",
+    "0",
+    "built 0",
+    "x built",
+    'frozen {"a": "b"}',
+    "\udcff",
+]
+
+
+@pytest.mark.parametrize("line", GARBLED)
+def test_a_report_that_is_none_ends_the_pair(tmp_path: Path, line: str):
+    ended = run(plans(tmp_path, "", f"reports {line}"))
+    assert ended.failed == 1
+    assert ended.fault.startswith("its turns cannot go on: ")
+    assert living(tmp_path) == []
+    assert fifos(tmp_path) == []
+
+
 def test_a_launcher_that_is_not_there_leaves_no_fifo(tmp_path: Path):
     launched = plans(tmp_path, "", "")
     launched[0] = replace(launched[0], argv=("/no/such/program",))
@@ -246,8 +270,8 @@ def test_a_rank_that_marks_no_step_ends_the_pair(tmp_path: Path):
         plans(tmp_path, "unmarked", ""), plan, random.Random(0), on_tick=lambda folder: None
     )
     assert ended.failed == 0
-    assert "rank 0 has marked a step" in ended.unmarked
-    assert "rank 1 had not" in ended.unmarked
+    assert "rank 0 has marked a step" in ended.fault
+    assert "rank 1 had not" in ended.fault
     assert living(tmp_path) == []
 
 

@@ -218,6 +218,15 @@ def test_what_does_not_stand_still_is_named_and_its_turns_are_unknown(fakes: lis
     assert referee.turns(1) == ()
 
 
+@pytest.mark.parametrize("answer", ["frozen", "frozen [1]", "frozen " + "[" * 9999, "0 built", ""])
+def test_an_answer_that_is_none_ends_the_pair(fakes: list[Fake], answer: str):
+    referee = referee_of(fakes)
+    fakes[1].there.send(answer)
+    referee.wait(0.1)
+    assert referee.left == 1
+    assert referee.fault.startswith("its turns cannot go on: ")
+
+
 def test_the_launch_that_does_not_stand_still_in_time_is_awaited(fakes: list[Fake]):
     referee = referee_of(fakes)
     fakes[0].go_on()
