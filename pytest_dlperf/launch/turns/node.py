@@ -109,9 +109,9 @@ class NodeTurns:
         self._freezer.remove()
 
     def _close_fifos(self) -> None:
-        for descriptor in self._descriptors:
+        # What is in the way of a FIFO stays
+        for descriptor, path in zip(self._descriptors, self._paths, strict=False):
             os.close(descriptor)
-        for path in self._paths:
             path.unlink(missing_ok=True)
         self._descriptors, self._here = [], set()
 

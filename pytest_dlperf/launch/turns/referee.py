@@ -203,7 +203,7 @@ class Referee:
         """
         moving = [each for each in self._sides if each is not side and not each.is_frozen]
         for waiting in moving if self._plan.is_frozen else ():
-            waiting.is_freezing = True
+            waiting.is_freezing, waiting.breathes = True, False
             waiting.lines.send(FREEZE)
         return self._plan.is_frozen and bool(moving)
 

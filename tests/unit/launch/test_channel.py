@@ -202,6 +202,8 @@ def test_a_node_whose_folder_can_have_no_fifo_says_so_and_leaves_nothing(
         "exit_code": None, "end": "no-turns", "message": f"{in_the_way}: File exists",
     }  # fmt: skip
     assert list((tmp_path / "temporary").iterdir()) == []
+    assert in_the_way.exists()
+    assert not any(path.is_fifo() for path in tmp_path.iterdir())
     channel.kill()
 
 
