@@ -234,9 +234,13 @@ def launch_in_turns(
 
 def _timed_turns(case: Case, plans: Sequence[LaunchPlan], by_time: ByTime) -> TimedTurns:
     # It reads logs, with NumPy, whose import takes a tenth of a second
-    from pytest_dlperf.flow.user_program import is_warm
+    from pytest_dlperf.flow.user_program import is_warm, last_print_ns
 
-    return TimedTurns(by_time.turn_s, lambda index: is_warm(case, plans[index]))
+    return TimedTurns(
+        by_time.turn_s,
+        lambda index: is_warm(case, plans[index]),
+        lambda index: last_print_ns(plans[index]),
+    )
 
 
 def _check_hosts(plans: Sequence[LaunchPlan], by_time: ByTime | None) -> None:

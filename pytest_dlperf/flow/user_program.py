@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import statistics
@@ -97,6 +98,18 @@ def is_warm(case: Case, plan: LaunchPlan) -> bool:
         return True
     all_series = [extract(path, _options(case)).series for path in logs]
     return any(series is not None and (series.last > warmup).any() for series in all_series)
+
+
+def last_print_ns(plan: LaunchPlan) -> int:
+    """Return when a launch, which goes on, printed last: to the log of all, or of one rank."""
+    paths = [*_rank_logs(plan), Path(plan.workdir) / "output.log"]
+    if plan.private_logs:
+        paths += Path(plan.private_logs).glob("workerlog.*")
+    last_ns = 0
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):  # before the first print, or as it ends
+            last_ns = max(last_ns, path.stat().st_mtime_ns)
+    return last_ns
 
 
 def _read(case: Case, run: Run) -> LogResult:

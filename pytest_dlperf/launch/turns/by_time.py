@@ -1,11 +1,11 @@
 """The referee of a pair whose programs do not say when a step ends: turns are given by time.
 
-From the start of the launches on, one goes on for some tenths of a second while the other is
-frozen, until the first of them ends. What each wrote in a turn is known by the sizes of its logs.
-A launch that has warmed up before the other one has shorter turns until that has, so that both
-have their measured iterations in the same turns. It is never frozen for longer than two turns, as
-the order of each pair of turns is drawn: what its libraries send each other to show that they live
-must not be late.
+From the start of the launches on, one goes on for some tenths of a second, and to its next print,
+while the other is frozen, until the first of them ends. What each wrote in a turn is known by the
+sizes of its logs. A launch that has warmed up before the other one has shorter turns until that
+has, so that both have their measured iterations in the same turns. It is never frozen for longer
+than two turns, as the order of each pair of turns is drawn: what its libraries send each other to
+show that they live must not be late.
 """
 
 from __future__ import annotations
@@ -28,10 +28,17 @@ class TimedTurns(NamedTuple):
     turn_s: float
     #: Whether the log of a launch, by its number, shows that its warm-up is over.
     is_warm: Callable[[int], bool]
+    #: When a launch, by its number, printed last, in nanoseconds.
+    last_print_ns: Callable[[int], int]
 
 
 #: Seconds of a turn of a launch that has warmed up before the other one has.
 _HELD_S: Final = 0.02
+#: Seconds between looks for a print at the end of a turn.
+_LOOKS_EVERY_S: Final = 0.002
+#: Seconds of a turn after which no print is awaited: in two such turns nobody takes the frozen
+#: ranks for lost, as TensorFlow's multi-worker strategy does after ten seconds.
+_LONGEST_S: Final = 4.0
 
 
 @dataclass
@@ -44,6 +51,8 @@ class _Side:
     begin_s: float | None = None
     is_freezing: bool = False
     is_warm: bool = False
+    #: Its last print when the time of its turn was over; None before.
+    last_print_ns: int | None = None
     moving: str = ""
     #: Why it takes no more turns; empty where it does.
     fault: str = ""
@@ -89,8 +98,27 @@ class TimedReferee:
         """Return the seconds that are left of the turn under way."""
         for side in self._sides:
             if side.begin_s is not None and not side.is_freezing and not self._is_released:
-                return max(0.0, side.begin_s + self._length_s(side) - time.monotonic())
+                left_s = side.begin_s + self._length_s(side) - time.monotonic()
+                return left_s if left_s > 0 else _LOOKS_EVERY_S
         return self._plan.turn_s
+
+    def _is_over(self, index: int) -> bool:
+        """Return whether a turn is over: its time is, and the launch has printed since.
+
+        What waits within a step, as for a disk, goes on while the launch is frozen: it would be
+        missing in the time of its turns. While a launch warms up its turn is as long as its time.
+        """
+        side = self._sides[index]
+        assert side.begin_s is not None
+        passed_s = time.monotonic() - side.begin_s
+        if passed_s < self._length_s(side):
+            return False
+        if passed_s > _LONGEST_S or not all(each.is_warm for each in self._sides):
+            return True
+        last_print_ns = self._plan.last_print_ns(index)
+        if side.last_print_ns is None:
+            side.last_print_ns = last_print_ns
+        return last_print_ns > side.last_print_ns
 
     def _length_s(self, side: _Side) -> float:
         """Return the seconds of a turn of this launch."""
@@ -99,16 +127,16 @@ class TimedReferee:
 
     def _go_on(self) -> None:
         """End the turn under way if its time is over; begin one if there is none."""
-        running = next((side for side in self._sides if side.begin_s is not None), None)
+        running = next((i for i, side in enumerate(self._sides) if side.begin_s is not None), None)
         if running is not None:
-            if self._left_s() <= 0:
-                self._freeze(running)
+            if self._is_over(running):
+                self._freeze(self._sides[running])
             return
         if not self._next:
             self._next = self._random.sample(range(len(self._sides)), len(self._sides))
             self._number += 1
         side = self._sides[self._next.pop()]
-        side.begin_s = time.monotonic()
+        side.begin_s, side.last_print_ns = time.monotonic(), None
         side.lines.send(THAW)
 
     def _freeze(self, side: _Side) -> None:

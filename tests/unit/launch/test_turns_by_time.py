@@ -9,13 +9,14 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
 
 from pytest_dlperf.core.run import LaunchPlan
 from pytest_dlperf.launch.process.execute import InTurns, execute_in_turns
+from pytest_dlperf.launch.turns import by_time
 from pytest_dlperf.launch.turns.by_time import TimedReferee, TimedTurns
 from pytest_dlperf.launch.turns.lines import Lines
 from tests.helpers.processes import of_runs_in
@@ -50,7 +51,11 @@ def run(folder: Path, *arguments: tuple[float, int], timeout_s: float = 60) -> I
         )
     return execute_in_turns(
         launched,
-        TimedTurns(TURN_S, lambda index: True),
+        TimedTurns(
+            TURN_S,
+            lambda index: True,
+            lambda index: (Path(launched[index].workdir) / "output.log").stat().st_mtime_ns,
+        ),
         random.Random(0),
         on_tick=lambda folder: None,
     )
@@ -144,10 +149,16 @@ def fakes() -> Iterator[list[Fake]]:
 
 
 def referee_of(
-    fakes: list[Fake], turn_s: float = 0.0, is_warm: Callable[[int], bool] = lambda index: True
+    fakes: list[Fake],
+    turn_s: float = 0.0,
+    is_warm: Callable[[int], bool] = lambda index: True,
+    last_print_ns: Callable[[int], int] | None = None,
 ) -> TimedReferee:
+    """Return the referee of launches that print all the time, unless it is said when they do."""
+    prints = count()
     lines = [fake.lines for fake in fakes]
-    return TimedReferee(lines, TimedTurns(turn_s, is_warm), random.Random(0))
+    plan = TimedTurns(turn_s, is_warm, last_print_ns or (lambda index: next(prints)))
+    return TimedReferee(lines, plan, random.Random(0))
 
 
 def go_on(referee: TimedReferee, fakes: list[Fake], until: Callable[[], bool]) -> None:
@@ -170,6 +181,32 @@ def test_the_launch_that_is_warm_first_has_short_turns_until_the_other_one_is(fa
     count = len(referee.turns(1))
     go_on(referee, fakes, lambda: len(referee.turns(1)) > count + 3)
     assert all(turn.seconds >= 0.2 for turn in referee.turns(1)[count + 1 :])
+
+
+def test_a_turn_goes_on_to_the_next_print(fakes: list[Fake]):
+    last = {0: 5, 1: 7}
+    referee = referee_of(fakes, last_print_ns=last.__getitem__)
+    go_on(referee, fakes, lambda: any("thaw" in fake.heard for fake in fakes))
+    running = 0 if "thaw" in fakes[0].heard else 1
+    last[1 - running] += 1
+    for _ in range(20):
+        referee.wait(0.01)
+    assert not _has(fakes[running]), "it has not printed"
+    last[running] += 1
+    go_on(referee, fakes, lambda: len(referee.turns(running)) == 2)
+
+
+def test_a_launch_that_prints_nothing_any_more_is_frozen_in_the_end(
+    fakes: list[Fake], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(by_time, "_LONGEST_S", 0.05)
+    referee = referee_of(fakes, last_print_ns=lambda index: 5)
+    go_on(referee, fakes, lambda: len(referee.turns(0)) > 3 and len(referee.turns(1)) > 3)
+
+
+def test_a_turn_of_a_launch_that_warms_up_is_as_long_as_its_time(fakes: list[Fake]):
+    referee = referee_of(fakes, is_warm=lambda index: index == 1, last_print_ns=lambda index: 5)
+    go_on(referee, fakes, lambda: len(referee.turns(0)) > 3 and len(referee.turns(1)) > 3)
 
 
 def test_nobody_goes_on_before_both_stand_still(fakes: list[Fake]):
