@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
@@ -29,6 +30,9 @@ from pytest_dlperf.judge.stats.contrast import Contrast
 from pytest_dlperf.judge.stats.paired import contrast_of, pairs_of, with_shown_rates
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed
 from pytest_dlperf.judge.tolerance import tolerance_of
+
+#: Share of the time in which steps wait for data above which they come in bursts.
+_WAITS: Final = 0.1
 
 
 def evidence_of_pairs(
@@ -313,8 +317,9 @@ def rates_in_turns(
     Those of ``before`` are by the median iteration. Those of ``now`` differ from them by the ratio
     of median iterations, of which the median over the pairs of turns is taken, as the turns of a
     pair follow each other and met the same neighbours; and by the ratio of the work of an
-    iteration. Turns by time have other numbers of iterations in each run. A last turn of less than
-    half the length of the others is left out.
+    iteration. Where steps wait for data, it is the ratio of mean iterations: processes that make
+    it serve them in bursts, of which no iteration is the median. Turns by time have other numbers
+    of iterations in each run. A last turn of less than half the length of the others is left out.
     """
     now_by_median, before_by_median = _medians(now), _medians(before)
     rates_now = []
@@ -327,8 +332,10 @@ def rates_in_turns(
         ends = zip(turns[0], turns[-1], strict=True)
         if len(turns) > 1 and any(2 * _length(last) < _length(first) for first, last in ends):
             turns.pop()
+        waits = max(run.data_wait_share or 0.0, run_before.data_wait_share or 0.0) > _WAITS
+        typical_s = _mean_s if waits else _median_s
         ratios = [
-            _median_s(run_before, turn_before) / _median_s(run, turn)
+            typical_s(run_before, turn_before) / typical_s(run, turn)
             for turn, turn_before in turns
         ]
         work = own_rate * _window_s(run) / (rate * _window_s(run_before))
@@ -352,6 +359,10 @@ def _length(turn: slice) -> int:
 
 def _median_s(run: RunSummary, iterations: slice) -> float:
     return statistics.median(run.step_seconds[iterations])
+
+
+def _mean_s(run: RunSummary, iterations: slice) -> float:
+    return statistics.fmean(run.step_seconds[iterations])
 
 
 def _cpu_seconds(case: Case, runs: Sequence[RunSummary]) -> tuple[float, ...]:

@@ -143,3 +143,24 @@ def test_turns_by_time_are_compared_though_a_slower_arm_has_fewer_iterations_in_
     judged = judge_pairs(case(), arms[0], arms[1], Rule())
     assert judged.throughput.change == pytest.approx(1 / 1.25 - 1)
     assert judged.verdict is Verdict.REGRESSED
+
+
+def test_steps_that_are_served_in_bursts_count_by_their_mean():
+    """By two loader processes one step is short and the next long; neither is the median."""
+    arms = []
+    for slower in (1.2, 1.0):
+        # A short one more in each turn of the slower reader: its median is the short one
+        short, long = 0.001, 0.019 * slower
+        turn = [short, long] * 4 + [short if slower > 1 else long]
+        long_s = (sum([0.01] * 9) * slower - turn.count(short) * short) / turn.count(long)
+        steps = [short if step == short else long_s for step in turn] * 16
+        summary = replace(
+            run(100.0),
+            data_wait_share=0.8,
+            estimates={"median_step": 1 / statistics.median(steps)},
+            step_seconds=(*[0.01] * 50, *steps),
+            turns=tuple(range(50, 50 + len(steps), 9)),
+        )
+        arms.append(replace(measurement([1.0] * 5), runs=(summary,) * 5))
+    judged = judge_pairs(case(), arms[0], arms[1], Rule())
+    assert judged.throughput.change == pytest.approx(1 / 1.2 - 1)
