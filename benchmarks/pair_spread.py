@@ -1,6 +1,6 @@
 """How much pairs differ, by the kind of program and by how its arms take turns.
 
-``python benchmarks/pair_spread.py --folder=/tmp/spread`` in an environment with the frameworks, on
+``python benchmarks/pair_spread.py --folder=spread`` in an environment with the frameworks, on
 a machine that does nothing else. Each program of ``pair_spread/`` is a small repository; sessions
 of some pairs each are made in random order: in turns without the freezer, in turns with it, and
 alternating. ``--step=1.05`` makes the working tree's steps longer, ``--data=1.2`` the making of

@@ -120,8 +120,8 @@ class Pair(PerfProject):
 
     def rank(self, arm: str) -> int:
         """Return the pid of the rank of an arm; 0 before its window."""
-        found = written(self.seen, f"{arm}-*")
-        return int(found[-1].name.partition("-")[2]) if found else 0
+        pids = written(self.seen, f"{arm}-*")
+        return int(pids[-1].name.partition("-")[2]) if pids else 0
 
     def launcher(self, arm: str) -> int:
         return parent(self.rank(arm))

@@ -133,13 +133,13 @@ def test_turns_by_time_are_compared_though_a_slower_arm_has_fewer_iterations_in_
             turns.append(len(steps))
             steps += [factor * level_s] * round(1 / (factor * level_s))
         rates = {"median_step": 1 / statistics.median(steps)}
-        one = replace(
+        summary = replace(
             run(len(steps) / sum(steps)),
             estimates=rates,
             step_seconds=tuple(steps),
             turns=tuple(turns),
         )
-        arms.append(replace(measurement([1.0] * 5), runs=(one,) * 5))
+        arms.append(replace(measurement([1.0] * 5), runs=(summary,) * 5))
     judged = judge_pairs(case(), arms[0], arms[1], Rule())
     assert judged.throughput.change == pytest.approx(1 / 1.25 - 1)
     assert judged.verdict is Verdict.REGRESSED
