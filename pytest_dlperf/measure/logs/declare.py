@@ -50,6 +50,12 @@ class LogRecord:
     aside: int | None = None
     #: Infinite if the printed norm of the gradients is not a finite number.
     grad_norm: float | None = None
+    #: Of one device, as much as the program says it took.
+    memory_bytes: float | None = None
+    #: TFLOP/s of one device.
+    tflops: float | None = None
+    #: Model FLOPs utilization, a share: 0.4 is 40 %.
+    mfu: float | None = None
     #: Iterations since the last print whose update was skipped, and whose loss or gradients were
     #: not finite; without a step, what a line of words says.
     skipped: float | None = None
@@ -153,18 +159,23 @@ def waited(value: float | None) -> float | None:
 class Field:
     """A labelled number; a search for it takes time in proportion to the line."""
 
-    __slots__ = ("_search",)
+    __slots__ = ("_per", "_search")
 
-    def __init__(self, before: bytes, after: bytes = b"") -> None:
-        """``before`` and ``after`` are patterns without open repetition."""
+    def __init__(self, before: bytes, after: bytes = b"", *, per: float = 1) -> None:
+        """``before`` and ``after`` are patterns without open repetition.
+
+        So many (``per``) of the printed unit make one of the record's: 100 where percents are a
+        share, 2**-30 where GiB are bytes.
+        """
         self._search = re.compile(before + NUMBER + after).search
+        self._per = per
 
     def __call__(self, line: bytes) -> float | None:
         """Return the number, or None where it is absent or not finite."""
         match = self._search(line)
         if match is None:
             return None
-        value = float(match[1].replace(b",", b""))
+        value = float(match[1].replace(b",", b"")) / self._per
         return value if math.isfinite(value) else None
 
     def whole(self, line: bytes) -> int | None:
@@ -179,6 +190,7 @@ class Loss(Field):
     __slots__ = ()
 
     def __init__(self, before: bytes, after: bytes = b"") -> None:
+        super().__init__(before, after)
         self._search = re.compile(
             before + b"(?:" + NUMBER + b"|" + NOT_FINITE + b")" + after
         ).search
@@ -206,6 +218,11 @@ WHOLE_FIELDS: Final = frozenset(
         "other_loss_lost",
     }
 )
+#: Fields of a record that say more of a training than its speed; ``spans.Figures`` has them.
+FIGURES: Final = ("memory_bytes", "tflops", "mfu", "grad_norm")
+#: ``per`` of a ``Field`` whose number is in MiB, or in GiB, for a record in bytes.
+MIB: Final = 2.0**-20
+GIB: Final = 2.0**-30
 Step = Field | re.Pattern[bytes]
 
 

@@ -33,6 +33,8 @@ class LogResult:
     iterations: int = 0
     throughput: float | None = None
     estimates: spans.Estimates | None = None
+    #: Memory, TFLOP/s, MFU and the norm of the gradients, where the log prints one of them.
+    figures: spans.Figures | None = None
     data_wait_share: float | None = None
     loss_last: float | None = None
     #: The rate of the whole run that the program itself prints, with the warm-up in it.
@@ -192,6 +194,7 @@ def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
         iterations=int(kept.last[-1] - kept.first[0]) + 1,
         throughput=selection.throughput,
         estimates=spans.estimates(kept),
+        figures=spans.figures(kept),
         data_wait_share=wait_share,
         problems=(*stated, *problems.series_problems(kept, wait_share)),
         kept=kept,

@@ -56,12 +56,13 @@ _MOSTLY: Final = 0.75
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """The place of a number in a line, and its field: ``factor * number + offset``."""
+    """The place of a number in a line, and its field: ``factor * number / per + offset``."""
 
     start: int
     end: int
-    factor: float
-    offset: float
+    factor: float = 1.0
+    per: float = 1.0
+    offset: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +135,17 @@ def _find(
             continue
         offset = values[1] - texts[1]
         if all(value - text == offset for value, text in zip(values, texts, strict=True)):
-            return _Number(start, end, 1.0, offset)
+            return _Number(start, end, offset=offset)
+        # Of a unit such as milliseconds: a product with the inverse would round otherwise.
+        per = float(round(texts[1] / values[1])) if values[1] else 0.0
+        if per and all(value == text / per for value, text in zip(values, texts, strict=True)):
+            return _Number(start, end, per=per)
         factor = values[1] / texts[1]
         if all(
             abs(value - factor * text) <= 1e-12 * abs(value)
             for value, text in zip(values, texts, strict=True)
         ):
-            return _Number(start, end, factor, 0.0)
+            return _Number(start, end, factor=factor)
     return None
 
 
@@ -166,6 +171,8 @@ def _value(rows: NDArray[np.uint8], line: bytes, number: _Number) -> Floats:
     # Sums of whole numbers below 2**53 are exact.
     whole = digits.astype(np.float64) @ (10.0 ** np.arange(len(places) - 1, -1, -1))
     values: Floats = whole / 10.0**decimals
+    if number.per != 1.0:
+        values /= number.per
     if number.factor != 1.0:
         values *= number.factor
     if number.offset:

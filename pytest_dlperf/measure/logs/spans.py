@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from pytest_dlperf.core.log_pattern import Scope
 from pytest_dlperf.core.run import Span
-from pytest_dlperf.measure.logs.declare import LEAST, MOST
+from pytest_dlperf.measure.logs.declare import FIGURES, LEAST, MOST
 from pytest_dlperf.measure.logs.windows import LogWindows
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class RateSeries:
     at_s: Floats
     epoch_begins: Flags
     knows_work: Flags
+    #: Of one device, as printed: ``declare.FIGURES``.
+    memory_bytes: Floats
+    tflops: Floats
+    mfu: Floats
+    grad_norm: Floats
 
     def __len__(self) -> int:
         """Return the number of windows."""
@@ -64,6 +70,23 @@ class Estimates:
     mean_of_rates: float
     median_of_rates: float
     time_weighted: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figures:
+    """What else a log prints of the same windows; None where it prints nothing of it.
+
+    Of one device, and the median of the windows but for the memory.
+    """
+
+    #: The most of any window.
+    peak_memory_bytes: float | None = None
+    #: TFLOP/s.
+    tflops: float | None = None
+    #: Model FLOPs utilization by the program's own account, a share.
+    mfu: float | None = None
+    #: Norm of the gradients.
+    grad_norm: float | None = None
 
 
 def scaled(
@@ -112,6 +135,7 @@ def scaled(
         at_s=window["at_s"],
         epoch_begins=window["epoch_begins"] > 0,
         knows_work=each > 0,
+        **{name: window[name] for name in FIGURES},
     ).where(by_rate | by_time)
 
 
@@ -148,6 +172,23 @@ def estimates(series: RateSeries) -> Estimates:
 def time_weighted(series: RateSeries) -> float:
     """Return work over time."""
     return float(np.sum(series.work) / np.sum(series.seconds))
+
+
+def figures(series: RateSeries) -> Figures | None:
+    """Return the figures of at least one window; None if the log prints none of them."""
+    memory = series.memory_bytes
+    printed = Figures(
+        peak_memory_bytes=_summarized(np.max, memory[memory > 0]),
+        tflops=_summarized(np.median, series.tflops),
+        mfu=_summarized(np.median, series.mfu),
+        grad_norm=_summarized(np.median, series.grad_norm),
+    )
+    return None if printed == Figures() else printed
+
+
+def _summarized(summary: Callable[[Floats], float], column: Floats) -> float | None:
+    known = column[np.isfinite(column)]
+    return float(summary(known)) if len(known) else None
 
 
 def data_wait_share(series: RateSeries) -> float | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pytest_dlperf.measure.logs.declare import LEAST, MOST, Format
+from pytest_dlperf.measure.logs.declare import FIGURES, LEAST, MOST, Format
 from pytest_dlperf.measure.logs.records import Columns
 from pytest_dlperf.measure.logs.running import (
     ROUNDING,
@@ -106,6 +106,7 @@ def _windows(columns: Columns) -> dict[str, Floats]:
         "label_start": columns["start"],
         "at_s": columns["at_s"],
         "prints": np.ones(len(rate)),
+        **{name: columns[name] for name in FIGURES},
     }
 
 

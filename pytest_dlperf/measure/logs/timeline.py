@@ -388,6 +388,10 @@ class Timeline:
             label_start=record.start,
             at_s=at_s,
             epoch_begins=self._progress.epoch_begins,
+            memory_bytes=record.memory_bytes,
+            tflops=record.tflops,
+            mfu=record.mfu,
+            grad_norm=record.grad_norm,
         )
 
 

@@ -40,6 +40,11 @@ class LogWindow:
     at_s: float | None = None
     prints: int = 1
     epoch_begins: bool = False
+    #: As in ``LogRecord``; the mean of several windows, of memory the most.
+    memory_bytes: float | None = None
+    tflops: float | None = None
+    mfu: float | None = None
+    grad_norm: float | None = None
 
     @property
     def iterations(self) -> int:
@@ -136,6 +141,11 @@ def _merged(left: dict[str, Floats], right: dict[str, Floats]) -> dict[str, Floa
     def harmonic(name: str) -> Floats:
         return total / (n / left[name] + m / right[name])
 
+    def mean_of_known(name: str) -> Floats:
+        one_sided = np.where(np.isnan(left[name]), right[name], left[name])
+        both = mean(name)
+        return np.where(np.isnan(both), one_sided, both)
+
     return {
         "first": right["last"] - total + 1,
         "last": right["last"],
@@ -149,4 +159,8 @@ def _merged(left: dict[str, Floats], right: dict[str, Floats]) -> dict[str, Floa
         "at_s": right["at_s"],
         "prints": np.maximum(left["prints"], right["prints"]),
         "epoch_begins": np.maximum(left["epoch_begins"], right["epoch_begins"]),
+        "memory_bytes": np.fmax(left["memory_bytes"], right["memory_bytes"]),
+        "tflops": mean_of_known("tflops"),
+        "mfu": mean_of_known("mfu"),
+        "grad_norm": mean_of_known("grad_norm"),
     }

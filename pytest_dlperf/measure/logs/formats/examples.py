@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.measure.logs.declare import Field, Format, LogRecord, Loss, built_in, parser
+from pytest_dlperf.measure.logs.declare import (
+    GIB,
+    MIB,
+    Field,
+    Format,
+    LogRecord,
+    Loss,
+    built_in,
+    parser,
+)
 
 _time_history = parser(
     re.compile(rb"between steps (?P<start>\d{1,15}) and (?P<step>\d{1,15})"),
@@ -102,6 +111,7 @@ FORMATS: Final = built_in(
             data_wait_seconds=Field(rb" data: "),
             loss=Loss(rb" loss: "),
             grad_norm=Loss(rb" grad_norm: "),
+            memory_bytes=Field(rb" max mem: ", per=MIB),
         ),
     ),
     # torchtitan: ``components/metrics.py``; tokens a second of one device since the last print.
@@ -123,6 +133,9 @@ FORMATS: Final = built_in(
             rate=Field(rb"\b(?:tps|wps): {1,12}"),
             loss=Loss(rb"\bloss: {1,12}"),
             grad_norm=Loss(rb"\bgrad_norm: {1,12}"),
+            memory_bytes=Field(rb"\bmemory: {1,12}", rb"GiB\b", per=GIB),
+            tflops=Field(rb"\btflops: {1,12}"),
+            mfu=Field(rb"\bmfu: {1,12}", rb"%", per=100),
         ),
     ),
 )

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from pytest_dlperf.measure.logs.declare import (
+    MIB,
     Field,
     Format,
     LogRecord,
@@ -30,6 +31,7 @@ _train_line = parser(
     data_wait_seconds=Field(rb"\bdata_time: "),
     loss=Loss(rb"[\s,]loss: "),
     grad_norm=Loss(rb"[\s,]grad_norm: "),
+    memory_bytes=Field(rb"[\s,]memory: ", per=MIB),
 )
 
 
@@ -52,6 +54,7 @@ def _json(line: bytes) -> LogRecord | None:
     if seconds is None or step is None or "iter" not in record or "loss" not in record:
         return None
     epoch = None if runs_on else finite(record.get("epoch"))
+    memory = json_count(record.get("memory"))
     return LogRecord(
         epoch=None if epoch is None or not 0 <= epoch < 1e9 else int(epoch),
         step=int(step),
@@ -59,6 +62,7 @@ def _json(line: bytes) -> LogRecord | None:
         data_wait_seconds=finite(record.get("data_time")),
         loss=json_loss(record.get("loss")),
         grad_norm=json_loss(record.get("grad_norm")),
+        memory_bytes=None if memory is None else memory / MIB,
     )
 
 

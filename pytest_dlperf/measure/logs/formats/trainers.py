@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from pytest_dlperf.measure.logs.declare import (
+    GIB,
     Field,
     Format,
     LogRecord,
@@ -27,6 +28,12 @@ _LM_LOSS: Final = Loss(rb"\blm[ _]loss:? {1,12}")
 _GRAD_NORM: Final = Loss(rb"grad[ _]norm:? {1,12}")
 _SKIPPED: Final = Field(rb"number of skipped iterations: {1,12}")
 _NAN: Final = Field(rb"number of nan iterations: {1,12}")
+# Of GPT-NeoX, and of Megatron-DeepSpeed.
+_TFLOPS: Final = Field(
+    rb"(?:throughput per GPU \(TFLOP/s/GPU\)|approx flops per GPU|\bTFLOPs): {1,12}"
+)
+# Of Primus, ``hip`` or ``rocm``; its GB are 2**30 bytes.
+_USED_MEMORY: Final = Field(rb" mem usage/free/total/usage_ratio: {1,4}", rb"GB/", per=GIB)
 
 
 def _megatron(line: bytes) -> LogRecord | None:
@@ -44,6 +51,8 @@ def _megatron(line: bytes) -> LogRecord | None:
         seconds=milliseconds / 1000,
         loss=_LM_LOSS(line),
         grad_norm=_GRAD_NORM(line),
+        memory_bytes=_USED_MEMORY(line),
+        tflops=_TFLOPS(line),
         skipped=_SKIPPED(line),
         not_finite=_NAN(line),
     )
@@ -187,6 +196,8 @@ FORMATS: Final = built_in(
             Field(rb"/global_step="),
             required={"rate"},
             rate=Field(rb"\bCurrSamplesPerSec="),
+            # Its GB are 2**30 bytes.
+            memory_bytes=Field(rb"\bMaxMemAllocated=", rb"GB\b", per=GIB),
         ),
     ),
     # DeepSpeed before 0.7: ``0/40, SamplesPerSec=…`` of ``deepspeed/utils/timer.py``. A running
