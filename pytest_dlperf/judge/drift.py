@@ -1,4 +1,4 @@
-"""Drift within runs: whose it is where two arms take turns, and the half that it slows less."""
+"""Drift within runs: whose it is where two arms take turns, and the halves of a window."""
 
 from __future__ import annotations
 
@@ -35,21 +35,39 @@ def faster_halves(measurement: Measurement) -> Measurement | None:
 
     None where the seconds of its iterations are not known.
     """
-    first, end = measurement.conditions.window
-    rates = [_faster_half(run, run.step_seconds[first:end]) for run in measurement.runs]
-    known = [rate for rate in rates if rate is not None]
-    if len(known) < len(rates):
+    halves = [_halves(measurement, run) for run in measurement.runs]
+    known = [max(rates) for rates in halves if rates is not None]
+    return _with_rates(measurement, known)
+
+
+def in_halves(measurement: Measurement) -> tuple[Measurement, ...]:
+    """Return the measurement over the first and over the second half of each run's window.
+
+    Empty where the seconds of its iterations are not known.
+    """
+    halves = [_halves(measurement, run) for run in measurement.runs]
+    known = [rates for rates in halves if rates is not None]
+    by_half = [_with_rates(measurement, [rates[half] for rates in known]) for half in (0, 1)]
+    return tuple(part for part in by_half if part is not None)
+
+
+def _with_rates(measurement: Measurement, rates: Sequence[float]) -> Measurement | None:
+    """Return the measurement with these rates; None where a run has none."""
+    if len(rates) < len(measurement.runs):
         return None
     runs = tuple(
         replace(run, throughput=rate, peak_memory_bytes=None)
-        for run, rate in zip(measurement.runs, known, strict=True)
+        for run, rate in zip(measurement.runs, rates, strict=True)
     )
     return replace(measurement, runs=runs, parent_throughputs=())
 
 
-def _faster_half(run: RunSummary, seconds: Sequence[float]) -> float | None:
-    half = len(seconds) // 2
-    if not half or min(seconds) <= 0:
+def _halves(measurement: Measurement, run: RunSummary) -> tuple[float, float] | None:
+    """Return the rates of a run over both halves of its window; None where they are unknown."""
+    first, end = measurement.conditions.window
+    seconds = run.step_seconds[first:end]
+    middle = len(seconds) // 2
+    if not middle or min(seconds) <= 0:
         return None
-    halves = statistics.fmean(seconds[:half]), statistics.fmean(seconds[half:])
-    return run.throughput * statistics.fmean(seconds) / min(halves)
+    work = run.throughput * statistics.fmean(seconds)
+    return work / statistics.fmean(seconds[:middle]), work / statistics.fmean(seconds[middle:])

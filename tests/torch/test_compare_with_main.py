@@ -20,8 +20,10 @@ def net():
 
 
 @pytest.fixture
-def printed(folder: Folder) -> Folder:
+def printed(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
     """A repository with the files of the page, whose branch has three times the layers of main."""
+    # Threads of one step that wait for each other are slower by the neighbours of either core
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     for block in blocks("docs/howto/compare-with-main.md"):
         if block.language == "python":
             name = block.text.partition("# ")[2].split()[0].rstrip(":")

@@ -17,7 +17,7 @@ from pytest_dlperf.core.quantity import same_unit
 from pytest_dlperf.core.run import RunSummary, stored_scaling
 from pytest_dlperf.core.verdict import MEMORY_TOLERANCE, Comparison, Prior, Rule, Verdict
 from pytest_dlperf.judge.compare import comparison_of
-from pytest_dlperf.judge.drift import drifts, faster_halves, without_drift_of_machine
+from pytest_dlperf.judge.drift import drifts, faster_halves, in_halves, without_drift_of_machine
 from pytest_dlperf.judge.evidence import Evidence, Kind, loss_of
 from pytest_dlperf.judge.gates import check_gates, figures
 from pytest_dlperf.judge.metrics import CaseMetric, count_comparison, tolerance_of_gate
@@ -235,22 +235,32 @@ class _Pairs:
         return compared
 
     def _is_slower_by_all(self, *by_whole_runs: Comparison | None) -> bool:
-        """Return whether even the faster half of each run is slower than all of the other's.
+        """Return whether this arm is slower by any part of its runs that may be the case's own.
 
-        And ``known``, the comparisons by whole runs, regressed as well. Where only this arm drifts
-        in lock-step, the other one shows that the code did it, and whole runs are enough.
+        By ``by_whole_runs``, the comparisons of whole runs, and by what no drift of the machine
+        explains. In lock-step both arms met the same machine in each half of the window, so that
+        both halves have to be slower. Runs that alternate have their faster half compared with
+        all of the other arm's. Where only this arm drifts in lock-step, the other one shows that
+        the code did it, and whole runs are enough.
         """
         now, before = self._now, self._before
-        in_turns = took_turns(now, before)
-        may_be_machine = drifts(before) or (not in_turns and drifts(now))
-        faster = faster_halves(now) if may_be_machine else now
-        if faster is None or any(
+        if any(
             comparison is not None and comparison.verdict is not Verdict.REGRESSED
             for comparison in by_whole_runs
         ):
             return False
+        if took_turns(now, before):
+            if not drifts(before):
+                return True
+            halves = list(zip(in_halves(now), in_halves(before), strict=True))
+            return bool(halves) and all(self._is_slower(*half) for half in halves)
+        faster = faster_halves(now) if drifts(now) or drifts(before) else now
+        return faster is not None and self._is_slower(faster, before)
+
+    def _is_slower(self, now: Measurement, before: Measurement) -> bool:
+        """Return whether the rates of ``now`` are certainly lower."""
         compared, _ = self._compare(
-            (faster.throughputs, before.throughputs),
+            (now.throughputs, before.throughputs),
             priors.PAIRS[self._device],
             family.throughput_rule(self._rule),
         )

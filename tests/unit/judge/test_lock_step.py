@@ -84,6 +84,36 @@ def test_a_leak_of_one_arm_is_a_slowdown_although_its_first_half_is_as_fast():
         assert judge_pairs(case(), *arms, Rule(tolerance=0.05)).verdict is Verdict.UNSTEADY
 
 
+def disturbed_at_first(arm: Measurement, factor: float) -> Measurement:
+    """Return ``arm`` with steps that take so many times as long in the first half."""
+    runs = []
+    for run_alone in arm.runs:
+        *warm, _ = run_alone.step_seconds[:51]
+        steps_s = run_alone.step_seconds[50:]
+        steps = (*(factor * step_s for step_s in steps_s[:50]), *steps_s[50:])
+        rates = {"median_step": 1 / statistics.median(steps)}
+        runs.append(
+            replace(
+                run_alone,
+                throughput=len(steps) / sum(steps),
+                step_seconds=(*warm, *steps),
+                estimates=rates,
+            )
+        )
+    return with_codes(replace(arm, runs=tuple(runs)), "drift")
+
+
+def test_an_arm_that_is_slower_in_both_halves_is_slower_although_the_other_one_drifts():
+    """A neighbour slows both arms for half of the window, and not by the same factor."""
+    now, before = in_lock_step(-0.65, 1, count=3)
+    arms = (disturbed_at_first(now, 3.0), disturbed_at_first(before, 5.0))
+    assert judge_pairs(case(), *arms, Rule()).verdict is Verdict.REGRESSED
+    # In one half it is as fast: which of them is the case's own is open
+    now, before = in_lock_step(0.0, 1, count=3)
+    arms = (disturbed_at_first(now, 8.0), disturbed_at_first(before, 1.0))
+    assert judge_pairs(case(), *arms, Rule()).verdict is Verdict.UNSTEADY
+
+
 def test_pairs_of_turns_vary_less_than_medians_of_whole_windows():
     in_turns, apart = [], []
     for seed in range(20):
