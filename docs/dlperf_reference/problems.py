@@ -41,7 +41,8 @@ MEANINGS: Final = {
     "device-unusable": "the framework cannot use the device",
     "disturbed": "others used the machine, in every repetition of a run",
     "drift": "steps became slower or faster within the measured window",
-    "duplicate-ranks": "several ranks print the same step of a log; taken once, not added",
+    "duplicate-ranks": "several ranks print the same step of a log, or a program prints it twice; "
+    "taken once, not added",
     "epoch-stalls": "the first steps of an epoch are much slower than the median",
     "exception": "a rank or a marked program failed; the message is its exception",
     "framework-too-new": "TensorFlow brings a Keras whose variables Horovod cannot average",
@@ -52,7 +53,8 @@ MEANINGS: Final = {
     "implausible-speedup": "more devices are faster than their number allows",
     "imports-unknown": "nothing shows that the two arms of a pair ran different code",
     "insufficient-data": "too few iterations in a log after its warm-up",
-    "left-out": "more than a tenth of the time went into phases that the rate leaves out",
+    "left-out": "more than a tenth of the time went into phases that the rate leaves out, or slow "
+    "prints of a log, of one iteration in many, were left out",
     "launch-retried": "the infrastructure failed a launch, which was repeated",
     "loss-not-falling": "the loss did not fall over a run",
     "loss-not-finite": "a loss is NaN or infinite",
@@ -63,6 +65,7 @@ MEANINGS: Final = {
     "not-trained": "a log says that more of the measured iterations trained nothing than loss "
     "scaling skips; no number is given",
     "one-node": "a log names the devices of a node and no number of nodes; one was taken",
+    "per-device": "nothing says how many devices a log is of; the rate is that of one device",
     "precision-mismatch": "the work was done in another precision than the declared one",
     "precision-unchecked": "no matrix product or convolution was seen, or operators that nobody "
     "can count may have done most of them, or some in a shorter dtype",

@@ -14,7 +14,12 @@ from pytest_dlperf.core.log_pattern import Averaging, Scope
 #: A rate or a time below or above these is not a measurement.
 LEAST: Final = 1e-9
 MOST: Final = 1e15
-NUMBER: Final = rb"([+-]?\d[\d,]{0,24}\.?\d{0,24}(?:[eE][+-]?\d{1,3})?)"
+#: A comma is a mark of thousands, before three digits each. Text with another comma, such as
+#: a decimal one, is not a number: what it means is not known.
+NUMBER: Final = (
+    rb"([+-]?(?:[1-9]\d{0,2}(?:,\d{3}){1,8}|\d{1,25})(?!\d|,\d)"
+    rb"(?:\.\d{0,24})?(?:[eE][+-]?\d{1,3})?)"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem, Span
-from pytest_dlperf.measure.logs import parsed_log, problems, rules, spans, turns
+from pytest_dlperf.measure.logs import parsed_log, problems, rules, sampled, spans, turns
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog, ParseOptions
 from pytest_dlperf.measure.logs.sizes import sizes
@@ -136,7 +136,11 @@ def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
     node_devices = options.devices_per_node or parsed.log_facts.node_devices
     series = spans.scaled(
         parsed.timeline.windows,
-        factor=spans.factor_of(parsed.fmt.scope, size.world_size, node_devices, options.split),
+        factor=(
+            1.0
+            if size.is_of_one_device
+            else spans.factor_of(parsed.fmt.scope, size.world_size, node_devices, options.split)
+        ),
         batch=size.global_batch,
         varies=parsed.fmt.unit == "tokens",
     )
@@ -147,7 +151,11 @@ def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
         # What is printed may be a mean with records before the turn
         inside = replace(inside, printed_rate=inside.rate)
         selection = rule(inside, options.skip, options.until)
-    refusal = problems.refusal(parsed, size, selection, series)
+    sample = sampled.Sample(selection=selection)
+    if options.rule == "time-weighted" and not log_turns:
+        sample = sampled.sample_of(selection, parsed.fmt)
+    selection = sample.selection
+    refusal = problems.refusal(parsed, size, selection, series) or (*sampled.refusal(sample),)
     lost = tuple(problems.loss_problems(parsed.timeline.loss_last))
     training = (
         () if refusal else tuple(problems.training_problems(_account(parsed, selection.series)))
@@ -168,7 +176,7 @@ def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
         batch_size_per_device=size.batch_size_per_device,
         batch_size_from=size.batch_size_from,
         precision=parsed.path_facts.precision or parsed.log_facts.precision,
-        unit=parsed.fmt.unit,
+        unit=f"{parsed.fmt.unit}/device" if size.is_of_one_device else parsed.fmt.unit,
         loss_last=None if lost else parsed.timeline.loss_last,
         whole_run=None if log_turns else parsed.timeline.whole_run,
         cut=(
@@ -193,10 +201,18 @@ def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
         result,
         iterations=int(kept.last[-1] - kept.first[0]) + 1,
         throughput=selection.throughput,
-        estimates=spans.estimates(kept),
+        estimates=(
+            spans.estimates(kept)
+            if sample.rate_with_slow is None
+            else replace(spans.estimates(kept), time_weighted=sample.rate_with_slow)
+        ),
         figures=spans.figures(kept),
         data_wait_share=wait_share,
-        problems=(*stated, *problems.series_problems(kept, wait_share)),
+        problems=(
+            *stated,
+            *sampled.problems(sample),
+            *problems.series_problems(kept, wait_share),
+        ),
         kept=kept,
     )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
-from pytest_dlperf.measure.logs import path_words
+from pytest_dlperf.measure.logs import path_words, update_batch
 from pytest_dlperf.measure.logs.clean import untagged
 
 #: Patterns, each with an anchor; a pattern is tried only in blocks that have its anchor.
@@ -256,6 +256,8 @@ class Facts:
     #: A Trainer's: samples of an update of all devices, and how many of them have data of their
     #: own. Under tensor or pipeline parallel more devices than that are one of those.
     update_batch: int | None = None
+    #: The same by MLPerf's events. Where lines have a rate, their step may count samples.
+    event_batch: int | None = None
     data_parallel: int | None = None
     #: TensorFlow's models print this if the batch is not that of all.
     per_replica: bool = False
@@ -285,6 +287,7 @@ class Facts:
         self.world_size = self.world_size or self._devices_in(block, _WORLD)
         if b"Total train batch size" in block:
             self._look_at_trainer(block)
+        self.event_batch = self.event_batch or update_batch.batch_of_events(block)
         keep = self.world_size is None
         self.node_devices = self.node_devices or self._devices_in(block, _NODE, keep=keep)
         self.nodes = self.nodes or self._devices_in(block, _NODES, keep=keep)
@@ -336,6 +339,7 @@ class Facts:
         A launcher's words come before what its processes had still to write.
         """
         tail = self.tail
+        self.update_batch = self.update_batch or update_batch.batch_of_account(tail)
         last = max((tail.rfind(anchor) for anchor in anchors), default=-1)
         if match := _CRASH.search(tail, max(last, 0)):
             self.killed_by = match[0].decode()

@@ -301,11 +301,14 @@ def timeline_problems(parsed: ParsedLog) -> Iterator[Problem]:
             "was resumed, and warms up again; no number is given: split it there",
         )
     if timeline.ranks.repeats and not fmt.bar:
-        ranks = timeline.prints / timeline.steps
+        times = timeline.prints / timeline.steps
+        who = (
+            "with the same numbers, as by two handlers of one program; taken for one"
+            if timeline.ranks.copies == timeline.ranks.repeats
+            else f"{fmt.scope} rates of several ranks, taken for one and not added up"
+        )
         yield Problem(
-            code="duplicate-ranks",
-            message=f"each step is printed {ranks:.3g} times: {fmt.scope} rates of several "
-            "ranks, taken for one and not added up",
+            code="duplicate-ranks", message=f"each step is printed {times:.3g} times: {who}"
         )
     last, total = timeline.last_step, timeline.total
     epoch, epochs = timeline.last_epoch, timeline.epochs

@@ -19,6 +19,14 @@ _ROUNDING: Final = 0.10
 _WHOLE: Final = 0.01
 
 
+_PER_DEVICE: Final = Problem(
+    code="per-device",
+    message="rates are per device, and neither the log nor its path says how many devices there "
+    "are: the throughput is that of one device, and is not compared with one of all "
+    "(--world_size)",
+)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sizes:
     """The sizes by which the rates of a log are scaled; None is unknown."""
@@ -29,6 +37,8 @@ class Sizes:
     batch_size_from: Source | None = None
     #: Work of an iteration of all devices.
     global_batch: float | None = None
+    #: Rates are of one device, and nothing says how many there are: so is the answer.
+    is_of_one_device: bool = False
     #: The path names a batch that may be of one device or of all.
     is_unsure: bool = False
     #: Batch of a device by the log's words alone; None where its lines show it as well.
@@ -57,12 +67,18 @@ def sizes(parsed: ParsedLog) -> Sizes:
     whole = batch is not None and abs(batch - round(batch)) <= _WHOLE * batch
     if batch is not None and whole:
         batch = float(round(batch))
+    of_one = world is None and parsed.fmt.scope == "device" and _has_rates(parsed)
+    if of_one:
+        odd = (*odd, _PER_DEVICE)
     return Sizes(
+        is_of_one_device=of_one,
         world_size=world,
         world_size_from=world_from,
         batch_size_per_device=int(batch) if batch and whole else None,
         batch_size_from=source if whole else None,
-        global_batch=batch * world / parsed.options.split if batch and world else None,
+        global_batch=(
+            batch * world / parsed.options.split if batch and world else _batch_of_all(parsed)
+        ),
         is_unsure=unsure and batch is None,
         batch_by_words=logged if lines is None else None,
         problems=odd,
@@ -102,6 +118,18 @@ def _batch_by_log(parsed: ParsedLog, world: int | None) -> float | None:
     if batch_of == "node" and log.node_devices is not None:
         devices = log.node_devices
     return None if devices is None else log.batch_size * split / devices
+
+
+def _batch_of_all(parsed: ParsedLog) -> float | None:
+    """Return the work of an update of all devices where the log says it as such."""
+    log = parsed.log_facts
+    if parsed.fmt.unit == "tokens":
+        return None
+    return log.update_batch or (None if _has_rates(parsed) else log.event_batch)
+
+
+def _has_rates(parsed: ParsedLog) -> bool:
+    return not np.isnan(parsed.timeline.windows.columns()["rate"]).all()
 
 
 def _is_unsure(parsed: ParsedLog, world: int | None) -> bool:

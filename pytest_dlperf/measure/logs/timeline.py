@@ -48,6 +48,8 @@ class _Printed:
     """One of the last steps: its window, and how many prints it had."""
 
     window: LogWindow | None
+    #: Rate, seconds and loss as printed.
+    numbers: tuple[float | None, ...] = ()
     times: int = 1
 
 
@@ -59,6 +61,8 @@ class Ranks:
 
     def __init__(self, fmt: Format, lead: int | None = None) -> None:
         self.repeats = 0
+        #: Those among them that no tag names, and that have the same numbers.
+        self.copies = 0
         #: How many lines each rank wrote that a tag names.
         self.lines: Counter[int] = Counter()
         self._format = fmt
@@ -79,10 +83,10 @@ class Ranks:
         """Return whether words are those of the rank whose prints are counted."""
         return rank is None or self._lead is None or rank == self._lead
 
-    def remember(self, epoch: int | None, step: int, window: LogWindow | None) -> None:
+    def remember(self, record: LogRecord, step: int, window: LogWindow | None) -> None:
         """Take in a step that was printed for the first time."""
-        self._recent.pop((epoch, step), None)
-        self._recent[epoch, step] = _Printed(window)
+        self._recent.pop((record.epoch, step), None)
+        self._recent[record.epoch, step] = _Printed(window, _numbers(record))
         if len(self._recent) > (_RECENT_OF_BAR if self._format.bar else _RECENT):
             self._recent.popitem(last=False)
 
@@ -99,6 +103,7 @@ class Ranks:
             self.repeats += follows
             return follows
         self.repeats += 1
+        self.copies += rank is None and printed.numbers == _numbers(record)
         printed.times += 1
         self._most_prints = max(self._most_prints, printed.times)
         if printed.window is not None and self._format.averaging != "running":
@@ -112,6 +117,10 @@ class Ranks:
         """
         last = next(reversed(self._recent.values()))
         return printed is last or self._format.bar or printed.times < self._most_prints
+
+
+def _numbers(record: LogRecord) -> tuple[float | None, ...]:
+    return record.rate, record.seconds, record.loss
 
 
 def _take_in(window: LogWindow, rate: float | None) -> None:
@@ -270,7 +279,7 @@ class Timeline:
         else:
             window = self._window(record, step, first, at_s)
         self.bars.aside = False
-        self.ranks.remember(record.epoch, step, window)
+        self.ranks.remember(record, step, window)
         if window is not None:
             self.windows.append(window)
 

@@ -38,7 +38,7 @@ def format_of_pattern(declared: LogPattern) -> Format:
 
     def value(match: re.Match[bytes], group: str) -> float | None:
         text = match[group] if group in groups else None
-        found = number.fullmatch(text) if text is not None else None
+        found = number.fullmatch(text.rstrip(b",;")) if text is not None else None
         return float(found[1].replace(b",", b"")) if found else None
 
     def seconds(match: re.Match[bytes], group: str, in_milliseconds: str) -> float | None:

@@ -10,7 +10,7 @@ from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.measure.logs import registry, user_pattern
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
-from tests.helpers.log_lines import WRITERS, mlperf
+from tests.helpers.log_lines import WRITERS, mlperf, torchtitan, tsm
 from tests.helpers.log_writer import BATCH, Writer, log
 from tests.helpers.paddle_lines import paddleclas, paddlevideo, plsc
 
@@ -130,12 +130,26 @@ def test_a_path_that_contradicts_its_log_is_a_problem(tmp_path: Path) -> None:
 
 def test_a_rate_that_cannot_be_scaled_is_not_given(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
-    path.write_text(log(paddleclas), encoding="utf-8")
+    path.write_text(log(tsm), encoding="utf-8")
 
     result = extract(path, ParseOptions())
 
     assert result.throughput is None
     assert "unknown-scale" in codes(result)
+
+
+def test_a_rate_of_a_device_is_one_where_nothing_says_how_many_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(log(torchtitan), encoding="utf-8")
+
+    alone, of_eight = extract(path, ParseOptions()), extract(path, ParseOptions(world_size=8))
+
+    assert alone.throughput == pytest.approx(BATCH / 0.5)
+    assert alone.unit == "tokens/device"
+    assert "per-device" in codes(alone)
+    assert of_eight.throughput == pytest.approx(8 * BATCH / 0.5)
+    assert of_eight.unit == "tokens"
+    assert "per-device" not in codes(of_eight)
 
 
 def test_a_users_own_pattern(tmp_path: Path) -> None:

@@ -210,7 +210,6 @@ NOT_YET: Final = frozenset(
         "mnano_2602.txt batch_size_per_device world_size",
         "nanochat_sft_run.log",
         "nanogpt_train.txt",
-        "nanogpt_train.txt pattern averaging unit batch_size_per_device world_size",
         "nemo_740.log",
         "olmo_1b.log",
         "olmo_nohup.log",
@@ -221,8 +220,6 @@ NOT_YET: Final = frozenset(
         "tfslim_2980.log",
         "timemixer_88.log",
         "timemixer_88.log batch_size_per_device world_size",
-        "titan_1287.log skip",
-        "titan_2389.log",
         "wind_train.log",
         "wind_train.log batch_size_per_device world_size",
     }

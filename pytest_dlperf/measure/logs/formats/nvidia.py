@@ -83,7 +83,7 @@ FORMATS: Final = built_in(
         first_step=1,
         anchors=(b"throughput_train",),
         parse=parser(
-            Field(rb"(?:\bIteration: |\"step\": ?\[?)", rb"[ \]]"),
+            Field(rb"(?:\bIteration: |\"step\": ?\[?)", rb",?[ \]]"),
             required={"rate"},
             rate=Field(rb"\bthroughput_train(?: : |\": ?)"),
             loss=Loss(rb"\btotal_loss(?: : |\": ?)"),

@@ -1,0 +1,58 @@
+"""The work of one update of all devices, where a program says it: no world size is needed then."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+#: Events of MLPerf's logging library.
+_MLLOG: Final = re.compile(rb"\"key\": \"global_batch_size\", \"value\": ([1-9]\d{0,8})[,}]")
+#: The account that Hugging Face's Trainer prints at its end: ``speed_metrics`` of
+#: https://github.com/huggingface/transformers/blob/main/src/transformers/trainer_utils.py
+_SAMPLES: Final = re.compile(rb"'train_samples_per_second': '?(\d{1,15}(?:\.\d{1,15})?)\b")
+_STEPS: Final = re.compile(rb"'train_steps_per_second': '?(\d{1,15}(?:\.\d{1,15})?)\b")
+_SECONDS: Final = re.compile(rb"'train_runtime': '?(\d{1,15}(?:\.\d{1,15})?)\b")
+_EPOCHS: Final = re.compile(rb"'epoch': '?(\d{1,9}(?:\.\d{1,15})?)\b")
+_LINE_BYTES: Final = 4096
+
+
+def batch_of_events(block: bytes) -> int | None:
+    """Return the global batch size of a block's MLPerf events; None if there is none."""
+    if b"global_batch_size" not in block or (match := _MLLOG.search(block)) is None:
+        return None
+    return int(match[1])
+
+
+def batch_of_account(text: bytes) -> int | None:
+    """Return the samples of an update by the Trainer's last account in a text; None if unknown.
+
+    They are its samples over its steps, if that is one whole number by the digits that are
+    printed. The last batch of an epoch may be smaller, or left over.
+    """
+    start = text.rfind(b"'train_samples_per_second'")
+    if start < 0:
+        return None
+    begin = text.rfind(b"\n", 0, start) + 1
+    end = text.find(b"\n", start)
+    line = text[begin : min(len(text) if end < 0 else end, begin + _LINE_BYTES)]
+    printed = [pattern.search(line) for pattern in (_SAMPLES, _STEPS, _SECONDS, _EPOCHS)]
+    samples, steps, seconds, epochs = printed
+    if samples is None or steps is None or seconds is None or epochs is None:
+        return None
+    least_steps, most_steps = _bounds(steps[1])
+    updates = float(seconds[1]) * least_steps
+    if least_steps <= 0 or updates < 1:
+        return None
+    # As many updates as epochs may have had fewer samples, or samples as many no update.
+    rest = math.ceil(float(epochs[1])) / updates
+    low, high = _bounds(samples[1])
+    least = math.ceil(low / most_steps * (1 - rest))
+    most = math.floor(high / least_steps * (1 + rest))
+    return most if least == most and most > 0 else None
+
+
+def _bounds(text: bytes) -> tuple[float, float]:
+    """Return the least and the most that a number was rounded from."""
+    half = 0.5 * 10.0 ** -len(text.partition(b".")[2])
+    return float(text) - half, float(text) + half

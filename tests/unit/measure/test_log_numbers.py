@@ -1,0 +1,159 @@
+"""Which text is a number, and which number a print stands for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_dlperf.core.log_pattern import pattern
+from pytest_dlperf.measure.logs.declare import NUMBER
+from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
+from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
+from tests.unit.measure.test_log_scale import codes, message, read
+
+MILLISECONDS = r"iter (?P<step>\d+): time (?P<milliseconds>\S+)ms"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        (b"500.0", b"500.0"),
+        (b"13,172 tok", b"13,172"),
+        (b"1,234,567.5", b"1,234,567.5"),
+        (b"12, then", b"12"),
+        (b"12.5,3", b"12.5"),
+        (b"-3.2e-05", b"-3.2e-05"),
+        (b"500,0", None),
+        (b"0,512", None),
+        (b"1,2345", None),
+        (b"1234,567", None),
+        (b"12,345,67", None),
+    ],
+)
+def test_a_comma_is_a_mark_of_thousands_before_three_digits_only(
+    text: bytes, number: bytes | None
+) -> None:
+    match = re.match(NUMBER, text)
+
+    assert (match and match[0]) == number
+
+
+def test_a_decimal_comma_gives_no_rate(tmp_path: Path) -> None:
+    lines = (
+        f" iteration {i}/ 150 | elapsed time per iteration (ms): 500,0 | global batch size: 16 |"
+        for i in range(1, 151)
+    )
+
+    result = read(tmp_path / "train.log", "\n".join(lines))
+
+    assert result.throughput is None
+
+
+def by_iteration(path: Path, times: list[float], every: int = 10) -> LogResult:
+    fmt = format_of_pattern(pattern(MILLISECONDS, averaging="iteration"))
+    path.write_text(
+        "".join(f"iter {every * i}: time {ms:.2f}ms\n" for i, ms in enumerate(times, start=1)),
+        encoding="utf-8",
+    )
+    options = ParseOptions(fmt=fmt, batch_size_per_device=1, world_size=1)
+    return extract(path, options)
+
+
+def test_a_slow_print_does_not_stand_for_the_iterations_before_it(tmp_path: Path) -> None:
+    times = [500.0] * 50
+    times[19] = times[39] = 5000.0
+
+    result = by_iteration(tmp_path / "train.log", times)
+
+    assert result.throughput == pytest.approx(2)
+    assert result.estimates is not None
+    # 450 iterations, of which two took 5 s.
+    assert result.estimates.time_weighted == pytest.approx(450 / (448 * 0.5 + 2 * 5))
+    assert "2 prints" in message(result, "left-out")
+
+
+def test_no_number_is_given_where_the_ways_to_count_are_far_apart(tmp_path: Path) -> None:
+    times = [36000.0 if i % 10 == 9 else 500.0 for i in range(30)]
+
+    result = by_iteration(tmp_path / "train.log", times)
+
+    assert result.throughput is None
+    assert "1.0" in message(result, "insufficient-data")
+    assert "median 2" in message(result, "insufficient-data")
+
+
+def test_where_each_iteration_is_printed_a_slow_one_counts(tmp_path: Path) -> None:
+    times = [500.0] * 100
+    times[70] = 5000.0
+
+    result = by_iteration(tmp_path / "train.log", times, every=1)
+
+    assert result.throughput == pytest.approx(50 / (49 * 0.5 + 5))
+    assert "left-out" not in codes(result)
+
+
+def bar(done: int) -> str:
+    return f"  1%|#  | {done}/200 [{done // 60:02d}:{done % 60:02d}<03:00,  1.00s/it]\n"
+
+
+def account(samples: str, steps: str, epoch: str = "1.0") -> str:
+    return (
+        f"{{'train_runtime': 6000.0, 'train_samples_per_second': {samples}, "
+        f"'train_steps_per_second': {steps}, 'train_loss': 1.2, 'epoch': {epoch}}}\n"
+    )
+
+
+LOSS = "{'loss': 2.0, 'learning_rate': 1e-05, 'epoch': 0.1}\n"
+
+
+def test_the_trainers_own_account_says_the_batch_of_an_update(tmp_path: Path) -> None:
+    bars = "".join(bar(done) for done in range(1, 201))
+
+    result = read(tmp_path / "train.log", bars + LOSS + bar(200) + account("0.264", "0.033"))
+
+    assert result.throughput == pytest.approx(8, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("samples", "steps", "epoch"),
+    [
+        ("294.0", "0.076", "1.0"),
+        # A smaller last batch in each of many epochs leaves it open.
+        ("62.5", "1.000", "100.0"),
+        ("0.264", "0.0", "1.0"),
+    ],
+)
+def test_an_account_of_too_few_digits_says_no_batch(
+    tmp_path: Path, samples: str, steps: str, epoch: str
+) -> None:
+    bars = "".join(bar(done) for done in range(1, 201))
+    text = bars + LOSS + bar(200) + account(samples, steps, epoch)
+
+    result = read(tmp_path / "train.log", text)
+
+    assert result.throughput is None
+    assert "unknown-scale" in codes(result)
+
+
+def test_mlperf_says_the_batch_of_all_devices(tmp_path: Path) -> None:
+    event = ':::MLLOG {"key": "global_batch_size", "value": 256, "metadata": {}}\n'
+    lines = (
+        f"Epoch: [0]  [{i:4d}/150]  eta: 0:01:00  loss: 1.5  time: 0.5000\n" for i in range(150)
+    )
+
+    result = read(tmp_path / "train.log", event + "".join(lines))
+
+    assert result.throughput == pytest.approx(512)
+
+
+def test_a_line_that_two_handlers_print_is_not_of_two_ranks(tmp_path: Path) -> None:
+    fmt = format_of_pattern(pattern(MILLISECONDS))
+    text = "".join(f"A iter {i}: time 500ms\nB iter {i}: time 500ms\n" for i in range(150))
+
+    result = read(tmp_path / "train.log", text, fmt=fmt, batch_size_per_device=1, world_size=1)
+
+    assert result.throughput == pytest.approx(2)
+    assert "two handlers" in message(result, "duplicate-ranks")
