@@ -203,6 +203,43 @@ def mlperf(i: int, s: float) -> str:
     return f":::MLLOG {json.dumps(event)}"
 
 
+def mlperf_event(key: str, value: object, time_ms: int = 1, **metadata: object) -> str:
+    event = {"namespace": "", "time_ms": time_ms, "event_type": "POINT_IN_TIME", "key": key}
+    return f":::MLLOG {json.dumps({**event, 'value': value, 'metadata': metadata})}"
+
+
+_MLPERF_BATCH = f"{mlperf_event('global_batch_size', BATCH)}\n"
+
+
+def mlperf_step_time(i: int, s: float) -> str:
+    value = {"train_step_time": s, "reduced_train_loss": 8.25}
+    line = mlperf_event("tracked_stats", value, step=float(i), samples_count=(i + 1.0) * BATCH)
+    return line if i else f"{_MLPERF_BATCH}{line}"
+
+
+def mlperf_block_time(i: int, s: float) -> str:
+    stats = mlperf_event("tracked_stats", {"train_step_time": s}, samples_count=BATCH)
+    start = mlperf_event("block_start", None, samples_count=BATCH, step=i)
+    stop = mlperf_event("block_stop", None, samples_count=BATCH, step=i + 1)
+    return f"{'' if i else _MLPERF_BATCH}{start}\n{stats}\n{stop}"
+
+
+def mlperf_block(i: int, s: float) -> str:
+    at = 10_000 * i
+    start = mlperf_event("block_start", None, at, samples_count=i * BATCH)
+    stop = mlperf_event("block_stop", None, at + round(1000 * s), samples_count=(i + 1) * BATCH)
+    return f"{'' if i else _MLPERF_BATCH}{start}\n{stop}"
+
+
+def mlperf_token_block(i: int, s: float) -> str:
+    at, tokens = 10_000 * i, 2048 * BATCH
+    head = f"{_MLPERF_BATCH}{mlperf_event('max_sequence_length', 2048)}\n"
+    first = {"first_epoch_num": i * tokens}
+    start = mlperf_event("block_start", None, at, epoch_count=tokens, **first)
+    stop = mlperf_event("block_stop", None, at + round(1000 * s), **first)
+    return f"{'' if i else head}{start}\n{stop}"
+
+
 def dlperf(i: int, s: float) -> str:
     span = {"record": "span", "first_step": i, "last_step": i, "seconds": s, "work": BATCH}
     return json.dumps({"rank": 0, **span, "data_wait_seconds": None})
@@ -261,5 +298,9 @@ WRITERS: tuple[tuple[str, Writer], ...] = (
     ("lightning", lightning_2020),
     ("lightning", lightning_rich),
     ("mlperf", mlperf),
+    ("mlperf", mlperf_step_time),
+    ("mlperf", mlperf_block_time),
+    ("mlperf", mlperf_block),
+    ("mlperf", mlperf_token_block),
     ("dlperf", dlperf),
 )

@@ -39,6 +39,10 @@ class Bars:
         #: Something other than training took time since its last step.
         self.aside = False
         self._has_bars = fmt.bar
+        #: Words behind a bar are those of training.
+        self.are_named = False
+        #: Steps of an epoch by the bars of epochs: one number, unless they are of several loops.
+        self.epoch_steps: set[int] = set()
         #: The total of the bar that is counted.
         self.counted = chosen
         #: Words of the log named two: two trainings are in it.
@@ -78,8 +82,8 @@ class Bars:
 
     @property
     def are_announced(self) -> bool:
-        """Whether words of the log said that training begins."""
-        return self._named_total is not None
+        """Whether words of the log said which bar, or that a bar, is training's."""
+        return self._named_total is not None or self.are_named
 
     @property
     def is_resumed(self) -> bool:
@@ -101,6 +105,9 @@ class Bars:
             return False
         if record.total is not None and record.step >= 0:
             self._draw(record.total, record.step, (record.seconds or 0.0) * record.step)
+        if record.bar_steps is not None and len(self.epoch_steps) < _MOST_BARS:
+            self.epoch_steps.add(record.bar_steps)
+        self.are_named = self.are_named or (record.step >= 0 and record.aside == 0)
         self._hear(record)
         if record.aside:
             self.aside = begun

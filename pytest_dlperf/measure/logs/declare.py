@@ -43,6 +43,8 @@ class LogRecord:
     start: int | None = None
     #: How many steps the run was to have, where the line prints it; a line may say only that.
     total: int | None = None
+    #: How many steps a progress bar of one epoch has.
+    bar_steps: int | None = None
     #: How many steps an epoch has, where the line prints it.
     epoch_steps: int | None = None
     #: How many epochs, where the line prints it; the last has that number.
@@ -117,6 +119,23 @@ class Format:
     last_resort: bool = False
     #: The program prints a loss of 0 in place of one that is not a number.
     zero_is_lost: bool = False
+    #: Makes the parser of one log, where the meaning of a line is in lines before it. ``parse``
+    #: then reads a line by itself.
+    begin: Callable[[], Callable[[bytes], LogRecord | None]] | None = None
+    #: Bytes of those lines; they are no records.
+    context_anchors: tuple[bytes, ...] = ()
+
+    def for_log(self) -> Format:
+        """Return the format with the parser of one log."""
+        if self.begin is None:
+            return self
+        return replace(
+            self,
+            parse=self.begin(),
+            anchors=self.anchors + self.context_anchors,
+            begin=None,
+            by_shape=False,
+        )
 
 
 def finite(value: Any) -> float | None:
@@ -217,6 +236,7 @@ WHOLE_FIELDS: Final = frozenset(
         "total",
         "epochs",
         "epoch_steps",
+        "bar_steps",
         "aside",
         "skipped_in_all",
         "skip_word",

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pytest_dlperf.measure.logs import facts, rules, trained
-from pytest_dlperf.measure.logs.clean import Sieve
+from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, Sieve
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.facts import Facts
 from pytest_dlperf.measure.logs.records import Reader
-from pytest_dlperf.measure.logs.registry import sniff
+from pytest_dlperf.measure.logs.registry import needed_before, sniff
 from pytest_dlperf.measure.logs.timeline import Counted, Timeline
 
 
@@ -112,7 +112,7 @@ class _Counting:
 
     def __init__(self, fmt: Format, options: ParseOptions, counted: Counted | None) -> None:
         self.fmt = fmt
-        heard = trained.with_words(fmt)
+        heard = trained.with_words(fmt.for_log())
         self.timeline = Timeline(fmt, counted or Counted())
         self._reader = Reader(heard, stamped=rules.needs_stamps(options.rule))
         self._sieve = Sieve(heard.anchors)
@@ -142,10 +142,13 @@ def _begin(
 
     Programs print their configuration before they train: later blocks are not searched for it.
     """
+    needed = b""
     for block in blocks:
         log_facts.look(block)
-        fmt = known or sniff(block)
+        fmt = known or sniff(needed + block)
         if fmt is not None and any(anchor in block for anchor in fmt.anchors):
             log_facts.restarts.begin(fmt.anchors, block)
-            return fmt, itertools.chain([block], blocks)
+            return fmt, itertools.chain([needed + block], blocks)
+        if len(needed) < BLOCK_BYTES:
+            needed += b"".join(line + b"\n" for line in needed_before(block))
     return None

@@ -56,15 +56,8 @@ def refusal(
 ) -> tuple[Problem, ...]:
     """Return why the log gives no throughput; empty if it gives one."""
     timeline, fmt = parsed.timeline, parsed.fmt
-    if timeline.bars.is_unsure:
-        return _unknown_format(
-            "several progress bars are in the log, and nothing in it says which is training's"
-        )
-    if fmt.last_resort and not timeline.says_training and parsed.options.fmt is None:
-        return _unknown_format(
-            "a progress bar alone does not say what it counts; if this is training, name the "
-            "format"
-        )
+    if fmt.bar and (strange := _strange_bars(parsed)):
+        return strange
     if fmt.averaging == "whole" or (timeline.whole_run and not timeline.windows):
         return _insufficient(
             "the log has one rate of the whole run, from which the warm-up cannot be taken out"
@@ -91,6 +84,27 @@ def refusal(
                 ),
             )
         return _insufficient("the steps that the rule takes have no two different time stamps")
+    return ()
+
+
+def _strange_bars(parsed: ParsedLog) -> tuple[Problem, ...]:
+    """Return why the bars of a log are not known to be training's."""
+    bars, declared = parsed.timeline.bars, parsed.options.fmt
+    if bars.is_unsure:
+        return _unknown_format(
+            "several progress bars are in the log, and nothing in it says which is training's"
+        )
+    if len(bars.epoch_steps) > 1:
+        few, *_, many = sorted(bars.epoch_steps)
+        return _unknown_format(
+            f"bars of an epoch have {few} steps and {many}: they are not of one training, and "
+            "nothing in the log says which is training's"
+        )
+    if not parsed.timeline.says_training and declared is None:
+        return _unknown_format(
+            "a progress bar alone does not say what it counts; if this is training, name the "
+            "format"
+        )
     return ()
 
 

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from pytest_dlperf.core.errors import UsageError, lookup
-from pytest_dlperf.measure.logs.clean import lines_with
+from pytest_dlperf.measure.logs.clean import lines_with, whole_lines_with
 from pytest_dlperf.measure.logs.declare import Format, LogRecord
 
 #: So many records of one format decide.
@@ -20,7 +20,7 @@ _ENOUGH = 20
 SAMPLES: Final = "samples"
 #: Modules of ``formats/``. Where two formats read as many lines of a log, the first one has it, in
 #: the order of the modules and of their tables.
-MODULES: Final = ("dlperf", "paddle", "nvidia", "openmmlab", "examples", "trainers")
+MODULES: Final = ("dlperf", "paddle", "nvidia", "openmmlab", "examples", "trainers", "mlperf")
 
 
 def sniff(block: bytes) -> Format | None:
@@ -43,7 +43,14 @@ def sniff(block: bytes) -> Format | None:
     return best
 
 
+def needed_before(block: bytes) -> list[bytes]:
+    """Return the lines without which a format could not read the lines of later blocks."""
+    anchors = (fmt.context_anchors for fmt in formats().values())
+    return [line for some in anchors for line in whole_lines_with(block, some)]
+
+
 def _count(block: bytes, candidate: Format) -> int:
+    candidate = candidate.for_log()
     count = 0
     for line in lines_with(block, candidate.anchors):
         record = candidate.parse(line.text)

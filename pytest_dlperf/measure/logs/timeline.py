@@ -162,6 +162,8 @@ class Timeline:
         self._format = fmt
         self._progress = Progress()
         self._of_first = 0
+        #: The first print says itself that its iterations are the first of the run.
+        self._begins_at_0 = False
         self._work = UsualWork(fmt.cost_resolution)
         self._half: int | None = None
         #: Prints that include the time of something other than training.
@@ -320,6 +322,7 @@ class Timeline:
         progress.epoch_begins = epoch is not None and record.epoch != epoch
         if previous is None:
             progress.counted = done
+            self._begins_at_0 = record.start == 0
             first = self._first_of_log(record, done)
             # One print alone does not show how many iterations it is of.
             self._of_first = 1 if first == 1 and record.start is None else done - first + 1
@@ -336,7 +339,7 @@ class Timeline:
         else:
             progress.interval = interval = max(1, step - previous)
             progress.counted += interval
-            if self.steps == 1 and not self._format.warmup_removed:
+            if self.steps == 1 and not (self._format.warmup_removed or self._begins_at_0):
                 before = self._start_where_the_log_does(interval)
         progress.counted = max(progress.counted, before + 1)
         return before + 1

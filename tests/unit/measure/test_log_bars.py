@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_dlperf.measure.logs import registry
 from pytest_dlperf.measure.logs.extract import LogResult, extract, extract_stream
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 
@@ -180,3 +181,57 @@ def test_two_trainings_in_one_log_are_refused(tmp_path: Path) -> None:
 
     assert result.throughput is None
     assert "several-runs" in codes(result)
+
+
+def epoch_bar(words: str, done: int, total: int = 300, *, more: str = ", v_num=0]") -> str:
+    return f"{words}{bar(done, total, TRAIN * done)[:-1]}{more}"
+
+
+@pytest.mark.parametrize(
+    "words", ["", "0: ", "[1,0]<stderr>:", "(worker pid=71) ", "Training Epoch 0:", "[rank0]: "]
+)
+def test_a_bar_of_an_epoch_is_training_behind_marks_of_launchers(
+    tmp_path: Path, words: str
+) -> None:
+    name = "" if "Epoch" in words else "Epoch 0:"
+    lines = [epoch_bar(f"{words}{name}  ", done) for done in range(1, 301)]
+
+    result = read(tmp_path, lines)
+
+    assert result.format == "lightning"
+    assert is_of_training(result)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[Eval] Best Model at Epoch 1:  ",
+        "Validation Epoch 1: ",
+        "[Eval] Epoch 1: ",
+        "[val, rank 0] Epoch 1: ",
+        "Test Epoch 0: ",
+        "Predicting: Epoch 0: ",
+    ],
+)
+def test_a_bar_of_evaluation_is_never_training(tmp_path: Path, words: str) -> None:
+    result = read(tmp_path, [epoch_bar(words, done, more="]") for done in range(1, 301)])
+
+    assert result.throughput is None
+    assert "unknown-format" in codes(result)
+
+
+def test_a_bar_of_an_epoch_without_a_word_of_training_may_be_of_anything(tmp_path: Path) -> None:
+    lines = [epoch_bar("Epoch 0: ", done, more="]") for done in range(1, 301)]
+
+    assert codes(read(tmp_path, lines)) >= {"unknown-format"}
+    assert is_of_training(read(tmp_path, lines, fmt=registry.named("lightning")))
+
+
+def test_bars_of_epochs_with_two_totals_are_not_one_training(tmp_path: Path) -> None:
+    lines = [epoch_bar("Epoch 0: ", done) for done in range(1, 301)]
+    lines += [epoch_bar("Epoch 1: ", done, 200) for done in range(1, 201)]
+
+    result = read(tmp_path, lines)
+
+    assert result.throughput is None
+    assert "unknown-format" in codes(result)

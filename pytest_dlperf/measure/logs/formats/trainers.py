@@ -1,4 +1,4 @@
-"""Formats of training libraries: Megatron-LM, DeepSpeed, Hugging Face, Lightning and MLPerf."""
+"""Formats of training libraries: Megatron-LM, DeepSpeed, Hugging Face and Lightning."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ from pytest_dlperf.measure.logs.declare import (
     LogRecord,
     Loss,
     built_in,
-    finite,
-    json_count,
-    json_loss,
-    json_object,
     parser,
 )
 
@@ -71,14 +67,23 @@ _TOTAL: Final = Field(rb"\bTotal optimization steps = ")
 _TRAINING: Final = b"***** Running training"
 _NOT_TRAINING: Final = re.compile(rb"\*{5} Running (?:Evaluation|Prediction)")
 
+#: What may be before a bar of training: marks of launchers, and its name. Other words, such as
+#: those of an evaluation, make it another bar.
+_TRAINING_AHEAD: Final = (
+    rb"^(?:\s|\d{1,6}:|(?!\[[^\]\n]{0,99}(?i:eval|val|test|predict))\[[^\]\n]{0,99}\]:?"
+    rb"|\([\w =,.-]{1,99}\)|[Tt]rain(?:ing)?:?\s){0,8}"
+)
 _LIGHTNING_BAR: Final = re.compile(
-    rb"\bEpoch (?P<epoch>\d{1,9}):(?: :)? {1,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
-    rb"(?P<done>\d{1,15})/\d{1,15} \[" + _CLOCK + rb"<"
+    _TRAINING_AHEAD + rb"Epoch (?P<epoch>\d{1,9}):(?: :)? {1,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
+    rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) \[" + _CLOCK + rb"<"
 )
 _RICH_BAR: Final = re.compile(
-    rb"\bEpoch (?P<epoch>\d{1,9})/-?\d{1,9} [^\d\n]{1,400}(?P<done>\d{1,15})/\d{1,15} "
+    _TRAINING_AHEAD
+    + rb"Epoch (?P<epoch>\d{1,9})/-?\d{1,9} [^\d\n]{1,400}(?P<done>\d{1,15})/(?P<total>\d{1,15}) "
     rb"(?P<hours>\d{1,6}):(?P<minutes>\d\d):(?P<seconds>\d\d) \xe2\x80\xa2 "
 )
+#: Lightning's own word behind its bar of training.
+_VERSION: Final = re.compile(rb"\bv_num[=:]")
 _VALIDATION: Final = re.compile(rb"^\s{0,8}Validat(?:ing|ion)\b")
 _LIGHTNING_LOSS: Final = Loss(rb"\b(?:(?:reduced_)?train_)?loss(?:_step)?(?:=|: )")
 _LIGHTNING_NORM: Final = Loss(rb"\bgrad_norm(?:=|: )")
@@ -130,7 +135,7 @@ def _huggingface(line: bytes) -> LogRecord | None:
 
 def _lightning(line: bytes) -> LogRecord | None:
     """Read a state of the bar, or that validation begins."""
-    bar = _LIGHTNING_BAR.search(line) or _RICH_BAR.search(line)
+    bar = _LIGHTNING_BAR.match(line) or _RICH_BAR.match(line)
     if bar is None:
         return LogRecord(step=-1, aside=1) if _VALIDATION.match(line) else None
     seconds = _mean_seconds(bar)
@@ -139,28 +144,12 @@ def _lightning(line: bytes) -> LogRecord | None:
     return LogRecord(
         epoch=int(bar["epoch"]),
         step=int(bar["done"]),
+        bar_steps=int(bar["total"]),
         seconds=seconds,
+        aside=0 if _VERSION.search(line, bar.end()) else None,
         loss=_LIGHTNING_LOSS(line),
         grad_norm=_LIGHTNING_NORM(line),
     )
-
-
-_MLPERF: Final = b":::MLLOG"
-
-
-def _mlperf(line: bytes) -> LogRecord | None:
-    """Read a ``tracked_stats`` or ``throughput`` event that names its step."""
-    event = json_object(line.partition(_MLPERF)[2])
-    # A tuple, since a broken line's key may be an object, which has no hash.
-    if event is None or event.get("key") not in ("tracked_stats", "throughput"):
-        return None
-    value, metadata = event.get("value"), event.get("metadata")
-    rate = finite(value.get("throughput") if isinstance(value, dict) else value)
-    step = json_count(metadata.get("step")) if isinstance(metadata, dict) else None
-    if rate is None or step is None:
-        return None
-    loss = value.get("loss", value.get("train_loss")) if isinstance(value, dict) else None
-    return LogRecord(step=int(step), rate=rate, loss=json_loss(loss))
 
 
 FORMATS: Final = built_in(
@@ -262,18 +251,5 @@ FORMATS: Final = built_in(
         anchors=(b"it/s", b"s/it"),
         parse=_lightning,
         bar=True,
-    ),
-    # MLPerf logging: ``mlperf_logging/mllog/mllog.py``; ``throughput`` is what submitters add. Its
-    # ``step`` counts epochs, samples or tokens, by the submitter; work is in proportion to it, so
-    # that work over time is right in each case.
-    Format(
-        name="mlperf",
-        scope="global",
-        averaging="window",
-        unit="samples",
-        first_step=1,
-        counter="global",
-        anchors=(_MLPERF,),
-        parse=_mlperf,
     ),
 )
