@@ -9,6 +9,8 @@ from dlperf_reference.source import variables
 
 #: What a user may set.
 MEANINGS: Final = {
+    "DLPERF_ARM": "nothing reads it, so that `--dlperf-against=DLPERF_ARM=unchanged` is a null: "
+    "the working tree beside itself; `--dlperf-selftest` does that",
     "DLPERF_CHAT_WEBHOOK": "where `--dlperf-sink=chat` posts its sentences; a secret",
     "DLPERF_HISTORY": "where sessions are added to the history, as `--dlperf-history`; a URL with "
     "a password belongs here",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -14,8 +14,15 @@ from pytest_dlperf.core.verdict import GOOD, Verdict
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.printable import one_line
 
-#: How often each question is asked, since a machine that people share disturbs single sessions.
-TRIES: Final = 3
+
+class Step(Enum):
+    """The sessions of a self-test in their order, with what each of them measures."""
+
+    STORE = "stored"
+    UNCHANGED = "unchanged"
+    UNCHANGED_BY_PAIRS = "unchanged, by pairs"
+    SLOWER = "slower"
+    SLOWER_BY_PAIRS = "slower, by pairs"
 
 
 class Answer(Enum):
@@ -24,7 +31,7 @@ class Answer(Enum):
     SEES = "yes"
     #: Slower steps were certified as not slower.
     BLIND = "NO"
-    #: What nobody had changed was called slower, in every try.
+    #: What nobody had changed was called slower.
     FALSE_ALARM = "NO, it cries wolf"
     OPEN = "no answer"
     ERROR = "error"
@@ -33,7 +40,7 @@ class Answer(Enum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Try:
+class SessionResult:
     """What one session of the self-test found of a case, and the page to open."""
 
     outcome: Outcome
@@ -44,81 +51,126 @@ class Try:
         """Its verdict."""
         return self.outcome.judgement.verdict
 
+    @property
+    def is_by_pairs(self) -> bool:
+        """Whether pairs were run: those of this session, or of its second stage."""
+        second = self.outcome.confirmation
+        return self.outcome.against is not None or (
+            second is not None and second.pairs is not None
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """One case: the tries of what was stored and of both questions, the last one last."""
+    """One case: what the sessions found so far. What stored sessions leave open, pairs decide."""
 
-    store: Sequence[Try]
-    unchanged: Sequence[Try] = ()
-    slower: Sequence[Try] = ()
-    #: Whether what was stored is to be stored again.
-    is_forgotten: bool = False
+    results: Mapping[Step, SessionResult]
+    #: Why pairs are not asked; empty if they are.
+    no_pairs: str = ""
 
     @property
     def stored(self) -> Outcome:
         """What was stored, or why nothing was."""
-        return self.store[-1].outcome
+        return self.results[Step.STORE].outcome
 
     @property
     def is_stored(self) -> bool:
         """Whether what is stored can be compared with: neither disturbed nor unsteady."""
-        is_good = self.is_asked and self.store[-1].verdict in GOOD
-        return is_good and not self.is_forgotten
+        return self.is_asked and self.results[Step.STORE].verdict in GOOD
 
     @property
     def is_asked(self) -> bool:
-        """Whether there is something to judge against, and something to make slower."""
+        """Whether it was measured, and there is something to make slower."""
         return bool(self.stored.update) and not self.stored.case.command
 
     @property
-    def cries_wolf(self) -> bool:
-        """Whether every try of the unchanged case was called slower."""
-        verdicts = {one.verdict for one in self.unchanged}
-        return verdicts == {Verdict.REGRESSED} and len(self.unchanged) == TRIES
+    def unchanged(self) -> SessionResult | None:
+        """What counts of the unchanged case: pairs, where there were any."""
+        return self._counts(Step.UNCHANGED_BY_PAIRS, Step.UNCHANGED)
+
+    @property
+    def slower(self) -> SessionResult | None:
+        """What counts of the case that was made slower: pairs, where there were any."""
+        return self._counts(Step.SLOWER_BY_PAIRS, Step.SLOWER)
+
+    def _counts(self, by_pairs: Step, by_stored: Step) -> SessionResult | None:
+        return self.results.get(by_pairs) or self.results.get(by_stored)
+
+    @property
+    def has_error(self) -> bool:
+        """Whether a session ended with an error of the case."""
+        return any(result.verdict is Verdict.ERROR for result in self.results.values())
 
     @property
     def passed_unchanged(self) -> bool:
-        """Whether a try of the unchanged case passed."""
-        return any(one.verdict in GOOD for one in self.unchanged)
+        """Whether the unchanged case passed."""
+        return self.unchanged is not None and self.unchanged.verdict in GOOD
 
     @property
-    def is_settled(self) -> bool:
-        """Whether a try of the slower case was regressed, or certified."""
-        return any(one.verdict in GOOD | {Verdict.REGRESSED} for one in self.slower)
+    def next_step(self) -> Step | None:
+        """The session that the case needs next; None if it has its answer, or can have none."""
+        if not self.is_asked or self.has_error:
+            return None
+        unchanged, slower = self.unchanged, self.slower
+        if unchanged is None:
+            return (
+                Step.UNCHANGED
+                if self.is_stored
+                else self._unless_excluded(Step.UNCHANGED_BY_PAIRS)
+            )
+        if unchanged.verdict not in GOOD:
+            return None if self._is_final(unchanged) else Step.UNCHANGED_BY_PAIRS
+        if slower is None:
+            # A stored session that left the unchanged case open says nothing of a slower one
+            is_open = Step.UNCHANGED_BY_PAIRS in self.results
+            return Step.SLOWER_BY_PAIRS if is_open else Step.SLOWER
+        if slower.verdict in GOOD | {Verdict.REGRESSED} or self._is_final(slower):
+            return None
+        return Step.SLOWER_BY_PAIRS
+
+    def _unless_excluded(self, step: Step) -> Step | None:
+        return None if self.no_pairs else step
+
+    def _is_final(self, result: SessionResult) -> bool:
+        """Whether no pairs follow it: it is by pairs, or they are not asked."""
+        return result.is_by_pairs or bool(self.no_pairs)
 
     @property
     def answer(self) -> Answer:
-        """What the tries say."""
-        verdicts = {attempt.verdict for attempt in (*self.unchanged, *self.slower)}
-        if Verdict.ERROR in verdicts or (not self.stored.update and not self._cannot_run):
+        """What the sessions say."""
+        if self.has_error or (not self.stored.update and not self._cannot_run):
             return Answer.ERROR
         if not self.is_asked:
             return Answer.NOT_ASKED
-        if not self.is_stored:
+        unchanged, slower = self.unchanged, self.slower
+        if unchanged is not None and unchanged.verdict is Verdict.REGRESSED:
+            return Answer.FALSE_ALARM if self._is_final(unchanged) else Answer.OPEN
+        if slower is None:
             return Answer.OPEN
-        if any(attempt.verdict in GOOD for attempt in self.slower):
+        if slower.verdict in GOOD:
             return Answer.BLIND
-        if self.cries_wolf:
-            return Answer.FALSE_ALARM
-        return Answer.SEES if self.passed_unchanged and self.is_settled else Answer.OPEN
+        return Answer.SEES if slower.verdict is Verdict.REGRESSED else Answer.OPEN
 
     @property
     def _cannot_run(self) -> bool:
         return self.stored.judgement.verdict is Verdict.NOT_RUN
 
     @property
-    def open_verdicts(self) -> frozenset[Verdict]:
-        """The verdicts that leave the case without an answer."""
+    def left_open(self) -> SessionResult | None:
+        """What leaves the case without an answer; None where a session has no verdict on it."""
+        result = self.slower if self.passed_unchanged else self.unchanged
+        if result is None and not self.is_stored and self.no_pairs:
+            return self.results[Step.STORE]
+        return result
+
+    @property
+    def open_verdict(self) -> Verdict | None:
+        """The verdict that leaves the case without an answer; None if it has one."""
         if self._cannot_run:
-            return frozenset({Verdict.NOT_RUN})
+            return Verdict.NOT_RUN
         if self.answer is not Answer.OPEN:
-            return frozenset()
-        if not self.is_stored:
-            return frozenset({self.store[-1].verdict})
-        last = [] if self.passed_unchanged else [*self.unchanged[-1:]]
-        last += [] if self.is_settled else [*self.slower[-1:]]
-        return frozenset(one.verdict for one in last)
+            return None
+        return Verdict.NOT_RUN if self.left_open is None else self.left_open.verdict
 
 
 def exit_code(all_: Iterable[Asked], fail_on: Collection[Verdict]) -> int:
@@ -126,10 +178,11 @@ def exit_code(all_: Iterable[Asked], fail_on: Collection[Verdict]) -> int:
 
     What stayed open for noise fails only where its verdict is in ``fail_on``, as in any session.
     """
-    answers = {asked.answer for asked in all_}
+    asked = list(all_)
+    answers = {case.answer for case in asked}
     if answers & {Answer.BLIND, Answer.FALSE_ALARM, Answer.ERROR}:
         return 1
-    if any(asked.open_verdicts & set(fail_on) for asked in all_):
+    if any(case.open_verdict in fail_on for case in asked):
         return 1
     return 0 if Answer.SEES in answers else 1
 
@@ -155,73 +208,51 @@ def lines(all_: Sequence[Asked], share: float) -> list[str]:
 
 def pages(all_: Iterable[Asked]) -> list[Path]:
     """Return the pages to open, each once: of each case that of its last session."""
-    tries = [[*asked.store, *asked.unchanged, *asked.slower][-1:] for asked in all_]
-    return list(dict.fromkeys(attempt.page for last in tries for attempt in last))
+    last = [[asked.results[step] for step in Step if step in asked.results][-1] for asked in all_]
+    return list(dict.fromkeys(result.page for result in last))
 
 
 def _lines_of_case(asked: Asked, share: float) -> list[str]:
     if not asked.stored.update:
         return [_first_line(asked.stored)]
-    sentences = _tried("stored", asked.store, asked.is_stored)
-    sentences += _tried("unchanged", asked.unchanged, asked.passed_unchanged)
-    sentences += _tried("slower", asked.slower, asked.is_settled)
-    return [*sentences, _sentence(asked, share)]
+    shown = [f"{s.value}: {_result(s, asked)}" for s in Step if s in asked.results]
+    return [*shown, _sentence(asked, share)]
 
 
-def _stored(outcome: Outcome) -> str:
-    """Return the level that is stored."""
-    measurement = outcome.measurement
-    assert measurement is not None, "it was stored"
-    rate = f"{figures.rate(measurement.throughput)} {one_line(measurement.unit)}/s"
-    return f"{rate}, {figures.counted(len(measurement.runs), 'run')}"
-
-
-def _tried(what: str, tries: Sequence[Try], settled: bool) -> list[str]:
-    """Return the verdict that counts, the last, with its sentence, and those before it."""
-    if not tries:
-        return []
-    *before, last = tries
-    number_of_try = f" at try {len(tries)} of {TRIES}" if before and settled else ""
-    number_of_try = (
-        f" in try {len(tries)} of {TRIES}, too" if before and not settled else number_of_try
-    )
-    verdict = f"{last.verdict}{number_of_try}: {_first_line(last.outcome)}"
-    if what == "stored" and settled:
-        verdict = f"{_stored(last.outcome)}{number_of_try}"
-    lines = [f"{what}: {verdict}"]
-    for number, attempt in enumerate(before, start=1):
-        alarm = " (a FALSE ALARM)" if _is_false_alarm(what, attempt) else ""
-        lines.append(
-            f"  try {number} was {attempt.verdict}{alarm}: {_first_line(attempt.outcome)}"
-        )
-    return lines
-
-
-def _is_false_alarm(what: str, attempt: Try) -> bool:
-    return what == "unchanged" and attempt.verdict is Verdict.REGRESSED
+def _result(step: Step, asked: Asked) -> str:
+    """Return what the session of ``step`` found: the level that it stored, or its verdict."""
+    result = asked.results[step]
+    measurement = result.outcome.measurement
+    if step is Step.STORE and asked.is_stored:
+        assert measurement is not None, "it was stored"
+        rate = f"{figures.rate(measurement.throughput)} {one_line(measurement.unit)}/s"
+        return f"{rate}, {figures.counted(len(measurement.runs), 'run')}"
+    is_unchanged = step in {Step.UNCHANGED, Step.UNCHANGED_BY_PAIRS}
+    alarm = is_unchanged and result.verdict is Verdict.REGRESSED
+    return f"{result.verdict}{' (a FALSE ALARM)' * alarm}: {_first_line(result.outcome)}"
 
 
 def _sentence(asked: Asked, share: float) -> str:
     """Return the answer in one sentence, with what to do."""
     slower = f"steps that take {_percent(share)} longer"
+    counted = [result for result in (asked.unchanged, asked.slower) if result is not None]
+    by_pairs = ", by pairs" if any(result.is_by_pairs for result in counted) else ""
     match asked.answer:
         case Answer.SEES:
-            alarms = sum(_is_false_alarm("unchanged", attempt) for attempt in asked.unchanged)
-            also = f"; {figures.counted(alarms, 'FALSE ALARM')} before that" if alarms else ""
-            return f"the gate sees {slower} here{also}"
+            before = asked.results.get(Step.UNCHANGED)
+            alarm = before is not None and before.verdict is Verdict.REGRESSED
+            also = "; pairs did not confirm the FALSE ALARM of the stored session" * alarm
+            return f"the gate sees {slower} here{by_pairs}{also}"
         case Answer.BLIND:
-            tolerance = asked.slower[-1].outcome.judgement.throughput.tolerance
+            assert asked.slower is not None, "it passed"
+            tolerance = asked.slower.outcome.judgement.throughput.tolerance
             within = "" if tolerance is None else f" within the tolerance of {_percent(tolerance)}"
             return (
-                f"the gate does NOT see {slower} here: they were certified{within}; lower the "
-                "tolerance (--dlperf-tolerance, or the case's own)"
+                f"the gate does NOT see {slower} here: they were certified{within}{by_pairs}; "
+                "lower the tolerance (--dlperf-tolerance, or the case's own)"
             )
         case Answer.FALSE_ALARM:
-            return (
-                f"what nobody changed was regressed in all {TRIES} tries: the machine varies "
-                "more between sessions than one session's runs show; store sessions of several "
-                "days, or judge by pairs (--dlperf-against)"
-            )
+            return f"what nobody changed was regressed{by_pairs}: {_cause_of_alarm(asked)}"
         case Answer.ERROR:
             return "it ended here, with the error"
         case Answer.NOT_ASKED:
@@ -233,10 +264,25 @@ def _sentence(asked: Asked, share: float) -> str:
             return _open(asked, share)
 
 
+def _cause_of_alarm(asked: Asked) -> str:
+    """Return what makes a gate call unchanged code slower, and what to do."""
+    if asked.no_pairs:
+        return (
+            "the machine varies more between sessions than one session's runs show; "
+            f"{asked.no_pairs}"
+        )
+    return (
+        "--dlperf-alpha allows a false alarm in few suites; ask again, and where it stays allow "
+        "more (--dlperf-tolerance), or give more runs (--dlperf-runs)"
+    )
+
+
 def _open(asked: Asked, share: float) -> str:
-    last = asked.slower[-1] if asked.slower and not asked.is_settled else None
-    sees = None if last is None else last.outcome.judgement.throughput.sees
-    if last is not None and last.verdict is Verdict.INCONCLUSIVE and sees is not None:
+    result = asked.left_open
+    if result is None:
+        return "no answer: a session ended without a verdict on it; see its output above"
+    sees = result.outcome.judgement.throughput.sees
+    if result is asked.slower and result.verdict is Verdict.INCONCLUSIVE and sees is not None:
         longer = _longer(sees)
         ask = "" if longer <= share else f", or ask for --dlperf-selftest={100 * longer:.0f}%"
         return (
@@ -245,22 +291,20 @@ def _open(asked: Asked, share: float) -> str:
             f"(steps that take {_percent(longer)} longer); give it more runs "
             f"(--dlperf-runs){ask}"
         )
-    remedies = [_REMEDIES[verdict] for verdict in sorted(asked.open_verdicts)]
-    return f"no answer: {remedies[0] if remedies else _NEVER_MEASURED}"
+    instead = f"; {asked.no_pairs}" if asked.no_pairs else ""
+    return f"no answer: {_REMEDIES[result.verdict]}{instead}"
 
 
-_NEVER_MEASURED: Final = "a session ended without a verdict on it; see its output above"
 _REMEDIES: Final = {
-    Verdict.INCOMPARABLE: "the machine was disturbed or changed; close what else runs, and try "
-    "again",
+    Verdict.INCOMPARABLE: "its runs could not be compared, as the line above says",
     Verdict.UNSTEADY: "its runs differ too much; give a tolerance (--dlperf-tolerance), more runs "
     "(--dlperf-runs) or a quieter machine",
     Verdict.INCONCLUSIVE: "its runs differ too much; give more runs (--dlperf-runs), a larger "
     "tolerance (--dlperf-tolerance) or a quieter machine",
     Verdict.NO_BASELINE: "nothing was stored of it; see the output above",
     Verdict.NOT_RUN: "it did not start; see the output above",
-    Verdict.REGRESSED: "the unchanged one was called slower; try again on a quieter machine, with "
-    "more runs (--dlperf-runs)",
+    Verdict.REGRESSED: "the unchanged one was called slower, and the session of pairs has no "
+    "verdict on it; see the output above",
 }
 
 
@@ -274,7 +318,5 @@ def _percent(share: float) -> str:
 
 
 def _first_line(outcome: Outcome) -> str:
-    """Return the first line of the sentence, less the remedy for what was slowed on purpose."""
-    line = one_line(outcome.judgement.first_line)
-    is_slowed = outcome.measurement is not None and outcome.measurement.inject > 0
-    return line.partition("; find what changed")[0] if is_slowed else line
+    """Return the first line of the sentence, less a remedy for code: nobody changed that."""
+    return one_line(outcome.judgement.first_line).partition("; find what changed")[0]

@@ -1,4 +1,7 @@
-"""``--dlperf-selftest``: store, measure again, make steps longer, report what the gate saw."""
+"""``--dlperf-selftest``: store, measure again, make steps longer, report what the gate saw.
+
+What stored sessions leave open is asked once more by pairs of the working tree with itself.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,22 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pytest
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import NEVER, Verdict
+from pytest_dlperf.core.verdict import NEVER
 from pytest_dlperf.judge.screen import looks
 from pytest_dlperf.report import json_
 from pytest_dlperf.report.figures import span
-from pytest_dlperf.report.selftest import TRIES, Asked, Try, exit_code, lines, pages
+from pytest_dlperf.report.selftest import Asked, SessionResult, Step, exit_code, lines, pages
 from pytest_dlperf.session import selftest_process as options
 from pytest_dlperf.session.exits import usage_error, write_line
-from pytest_dlperf.session.selftest_process import Sessions, wait_for_idle_cpus
+from pytest_dlperf.session.selftest_process import Sessions
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history.session_runs import make_session_folder, make_work_folder
 
@@ -65,26 +67,18 @@ class _EndedEarly(Exception):
         self.code = code
 
 
-#: Seconds to wait at most, before a try, for what other programs do.
-WAIT_S: Final = 60
-#: Verdicts that another stored session may change: that of a changed machine, or of noise.
-_BY_WHAT_IS_STORED: Final = frozenset({Verdict.INCOMPARABLE, Verdict.INCONCLUSIVE})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Step:
-    """One of the three steps: what its sessions are given, and when a case needs none."""
-
-    #: The name of its files.
-    name: str
-    kind: Literal["store", "unchanged", "slower"]
-    title: str
-    is_answered: Callable[[Asked], bool]
-    words: Sequence[str]
+#: The names of the sessions' files.
+_FILES: Final = {
+    Step.STORE: "store",
+    Step.UNCHANGED: "unchanged",
+    Step.UNCHANGED_BY_PAIRS: "unchanged-pairs",
+    Step.SLOWER: "slower",
+    Step.SLOWER_BY_PAIRS: "slower-pairs",
+}
 
 
 class _SelfTest:
-    """The three steps, and what they found so far."""
+    """The sessions, and what they found so far."""
 
     def __init__(
         self,
@@ -100,145 +94,78 @@ class _SelfTest:
         self._sessions = sessions
         self._folder = folder
         self._share = share
-        self._asked: dict[str, _Tries] = {}
+        self._results: dict[str, dict[Step, SessionResult]] = {}
+        self._took_s = 0.0
 
     def run(self) -> int:
-        """Run the steps, print what they found, and return the exit code."""
+        """Run the sessions, print what they found, and return the exit code."""
         try:
-            self._steps()
+            self._store()
+            for step in [*Step][1:]:
+                self._measure(step)
         except _EndedEarly as ended:
             _print_now(f"dlperf self-test: {ended}", f"results so far: {self._path(self._folder)}")
             return ended.code
-        found = [tries.asked() for tries in self._asked.values()]
-        _print_now(_rule("dlperf self-test"), *lines(found, self._share))
-        _print_now(*(f"page: {self._path(page)}" for page in pages(found)))
+        asked = [*self._asked().values()]
+        _print_now(_rule("dlperf self-test"), *lines(asked, self._share))
+        _print_now(*(f"page: {self._path(page)}" for page in pages(asked)))
         _print_now(f"results: {self._path(self._folder)}")
-        return exit_code(found, self._settings.fail_on.verdicts)
+        return exit_code(asked, self._settings.fail_on.verdicts)
 
-    def _steps(self) -> None:
+    def _asked(self) -> dict[str, Asked]:
+        """Return each case with what is known of it, by its id."""
+        is_excluded = self._settings.confirm == NEVER
+        why = "--dlperf-confirm=never excludes pairs, which would decide; leave it out"
+        return {
+            case_id: Asked(results=results, no_pairs=why if is_excluded else "")
+            for case_id, results in self._results.items()
+        }
+
+    def _store(self) -> None:
         began_s = time.monotonic()
         where = self._path(self._folder / "baselines")
-        self._ask(
-            _Step(
-                name="store",
-                kind="store",
-                title=f"1/3: measures, and stores a temporary baseline in {where}; yours stays as "
-                "it is",
-                is_answered=lambda asked: asked.is_stored,
-                words=options.store(),
-            )
-        )
-        if not self._asked:
+        title = f"1/3: measures, and stores a temporary baseline in {where}; yours stays as it is"
+        for outcome in self._session(_FILES[Step.STORE], title, options.store()):
+            self._results[outcome.case.id] = {Step.STORE: self._result(Step.STORE, outcome)}
+        if not self._results:
             raise _EndedEarly(1, "no case was measured, so there is nothing to ask")
-        estimate = self._estimate(time.monotonic() - began_s)
-        unchanged = _Step(
-            name="unchanged",
-            kind="unchanged",
-            title=f"2/3: measures the same again, which must pass; {estimate}",
-            is_answered=lambda asked: not asked.is_stored or asked.passed_unchanged,
-            words=options.judged(),
-        )
-        for number in range(1, TRIES + 1):
-            if number > 1:
-                self._store_again(unchanged, number)
-            self._try(unchanged, number)
-        longer = f"{100 * self._share:.4g} %"
-        self._ask(
-            _Step(
-                name="slower",
-                kind="slower",
-                title=f"3/3: makes each step {longer} longer for real, which must be found",
-                is_answered=lambda asked: (
-                    not asked.is_stored or asked.is_settled or asked.cries_wolf
-                ),
-                words=options.judged(share=self._share),
-            )
-        )
+        self._took_s = time.monotonic() - began_s
 
-    def _ask(self, step: _Step) -> None:
-        """Run sessions until every case is answered, at most three, and none after an error."""
-        for number in range(1, TRIES + 1):
-            self._try(step, number)
-
-    def _try(self, step: _Step, number: int) -> None:
-        """Run one session of the cases that are not answered, if there are any."""
-        still = self._open(step.is_answered)
-        if self._asked and (not still or self._has_error):
+    def _measure(self, step: Step) -> None:
+        """Run the session of ``step`` with the cases that need it, unless there was an error."""
+        asked = self._asked()
+        chosen = {case_id for case_id, case in asked.items() if case.next_step is step}
+        if not chosen or any(case.has_error for case in asked.values()):
             return
-        name, title = step.name, step.title
-        if number > 1:
-            name = f"{step.name}-{number}"
-            title = f"{step.title[:3]}, try {number} of {TRIES}: {_cases(len(still))} open"
-            self._wait_for_idle_cpus(still)
-        if step.kind == "store":
-            self._forget(still)
         without = [
-            f"--deselect={tries.node_id}"
-            for case_id, tries in self._asked.items()
-            if case_id not in still
+            f"--deselect={case.stored.node_id}"
+            for case_id, case in asked.items()
+            if case_id not in chosen
         ]
-        for outcome in self._session(name, title, [*step.words, *without]):
-            tries = self._asked.setdefault(outcome.case.id, _Tries(outcome.node_id))
-            tries.add(step.kind, Try(outcome=outcome, page=self._folder / f"{name}.html"))
+        words = [*self._words(step), *without]
+        for outcome in self._session(_FILES[step], self._title(step, len(chosen)), words):
+            if outcome.case.id in chosen:
+                self._results[outcome.case.id][step] = self._result(step, outcome)
 
-    def _wait_for_idle_cpus(self, case_ids: Collection[str]) -> None:
-        """Wait, where other programs disturbed a case, until they are done or a minute is over."""
-        last = [tries.last for i, tries in self._asked.items() if i in case_ids]
-        measured = [o.measurement for o in last if o is not None and o.measurement is not None]
-        if not any(run.disturbed for found in measured for run in found.runs):
-            return
-        _print_now(
-            "", f"dlperf self-test: waits up to {WAIT_S} s for other programs to end their work"
-        )
-        waited_s = wait_for_idle_cpus(WAIT_S, is_over=lambda: self._sessions.interrupted)
-        if waited_s >= WAIT_S:
-            _print_now("dlperf self-test: they still use the CPUs; it goes on all the same")
+    def _words(self, step: Step) -> list[str]:
+        """Return the options of the session of ``step``, which is judged."""
+        is_slower = step in {Step.SLOWER, Step.SLOWER_BY_PAIRS}
+        by_pairs = step in {Step.UNCHANGED_BY_PAIRS, Step.SLOWER_BY_PAIRS}
+        return options.judged(share=self._share if is_slower else 0.0, by_pairs=by_pairs)
 
-    def _store_again(self, step: _Step, number: int) -> None:
-        """Store again what noise, or a machine that changed, left open in the try before.
+    def _title(self, step: Step, count: int) -> str:
+        longer = f"{100 * self._share:.4g} % longer for real, which must be found"
+        cases = f"{count} {'case is' if count == 1 else 'cases are'} open"
+        return {
+            Step.UNCHANGED: f"2/3: measures the same again, which must pass; {self._estimate()}",
+            Step.UNCHANGED_BY_PAIRS: f"2/3, by pairs: {cases}; measures the same beside itself, "
+            "which must pass",
+            Step.SLOWER: f"3/3: makes each step {longer}",
+            Step.SLOWER_BY_PAIRS: f"3/3, by pairs: {cases}; makes each step of one side {longer}",
+        }[step]
 
-        So that what is stored is no older than what is compared with it. After a false alarm it
-        stays: the gate that is asked has raised it.
-        """
-        if self._has_error:
-            return
-        forgotten = set()
-        for case_id in self._open(step.is_answered):
-            tries = self._asked[case_id]
-            if tries.unchanged and tries.unchanged[-1].verdict in _BY_WHAT_IS_STORED:
-                tries.is_forgotten = True
-                forgotten.add(case_id)
-        if not forgotten:
-            return
-        self._ask(
-            _Step(
-                name=f"store-for-{number}",
-                kind="store",
-                title=f"1/3: stores again for try {number} of step 2, as the machine changed or "
-                "its runs differ",
-                is_answered=lambda asked: asked.is_stored or asked.stored.case.id not in forgotten,
-                words=options.store(),
-            )
-        )
-
-    def _forget(self, case_ids: Collection[str]) -> None:
-        """Remove what a disturbed session stored: it would make everything after it look fast."""
-        for path in (self._folder / "baselines").glob("*/*/*.json"):
-            if path.stem in case_ids:
-                path.unlink()
-
-    def _open(self, is_answered: Callable[[Asked], bool]) -> set[str]:
-        """Return the ids of the cases that are asked and not answered."""
-        asked = {case_id: tries.asked() for case_id, tries in self._asked.items()}
-        return {i for i, one in asked.items() if one.is_asked and not is_answered(one)}
-
-    @property
-    def _has_error(self) -> bool:
-        return any(
-            one.verdict is Verdict.ERROR
-            for tries in self._asked.values()
-            for one in (*tries.store, *tries.unchanged, *tries.slower)
-        )
+    def _result(self, step: Step, outcome: Outcome) -> SessionResult:
+        return SessionResult(outcome=outcome, page=self._folder / f"{_FILES[step]}.html")
 
     def _session(self, name: str, title: str, own_options: Sequence[str]) -> tuple[Outcome, ...]:
         """Run one session, and return its outcomes; raise ``_EndedEarly`` if it has none."""
@@ -274,62 +201,29 @@ class _SelfTest:
             why = "this session was interrupted, or could not collect; see its output above"
             raise _EndedEarly(code, why)
 
-    def _estimate(self, took_s: float) -> str:
-        """Return how long the two steps to come take, where the first one took so long."""
+    def _estimate(self) -> str:
+        """Return how long the two steps to come take, by how long the first one took."""
         done, least, longest = 0, 0.0, 0.0
         slower = 1 + self._share
-        for tries in self._asked.values():
-            for attempt in tries.store:
-                if (measured := attempt.outcome.measurement) is not None:
-                    done += len(measured.runs) + len(measured.disturbed_runs)
-            if not tries.asked().is_stored:
+        for asked in self._asked().values():
+            outcome = asked.stored
+            if (measured := outcome.measurement) is not None:
+                done += len(measured.runs) + len(measured.disturbed_runs)
+            if not asked.is_stored:
                 continue
-            outcome = tries.store[-1].outcome
             counts = looks(outcome.case.protocol)
             # The slower steps are measured in pairs as well, where a commit has the code
             pairs = self._settings.second_stage != NEVER and outcome.commit and not outcome.dirty
             each = 1 + slower + (1 + slower if pairs else 0)
             least, longest = least + each * counts[0], longest + each * counts[-1]
-        run_s = took_s / max(1, done)
+        run_s = self._took_s / max(1, done)
         took = span(run_s * least, run_s * longest)
-        return f"this and the next take {took}, if one try each is enough"
+        return f"this and the next take {took}, and pairs are run of what they leave open"
 
     def _path(self, path: Path) -> str:
         """Return a path as it is typed here."""
         here = self._config.invocation_params.dir
         return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
-class _Tries:
-    """What is known of one case so far."""
-
-    def __init__(self, node_id: str) -> None:
-        self.node_id = node_id
-        self.store: list[Try] = []
-        self.unchanged: list[Try] = []
-        self.slower: list[Try] = []
-        #: Whether what is stored is to be stored again.
-        self.is_forgotten = False
-
-    def add(self, kind: Literal["store", "unchanged", "slower"], one: Try) -> None:
-        """Add what a session found; the first try to store again replaces what was stored."""
-        if kind == "store" and self.is_forgotten:
-            self.store, self.is_forgotten = [], False
-        {"store": self.store, "unchanged": self.unchanged, "slower": self.slower}[kind].append(one)
-
-    @property
-    def last(self) -> Outcome | None:
-        """The newest outcome of the last step that was tried; None before the first."""
-        tried = self.slower or self.unchanged or self.store
-        return tried[-1].outcome if tried else None
-
-    def asked(self) -> Asked:
-        return Asked(
-            store=tuple(self.store),
-            unchanged=tuple(self.unchanged),
-            slower=tuple(self.slower),
-            is_forgotten=self.is_forgotten,
-        )
 
 
 def _get(config: pytest.Config) -> Callable[[str], Any]:
@@ -356,10 +250,6 @@ def _remove(folder: Path) -> None:
         pass  # nothing came to be stored
     except OSError as error:
         _print_now(f"dlperf self-test: {folder} could not be removed: {error.strerror}")
-
-
-def _cases(count: int) -> str:
-    return f"{count} {'case is' if count == 1 else 'cases are'}"
 
 
 def _rule(title: str) -> str:

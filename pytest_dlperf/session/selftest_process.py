@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +20,9 @@ from pytest_dlperf.session.option_values import REPORTS
 #: The value that switches the self-test off, also where an ini file switches it on.
 OFF: Final = "off"
 _OPTION: Final = "--dlperf-selftest"
+#: The other arm of pairs of which nothing differs: a variable that nothing reads, so that it needs
+#: no git, and is the working tree also where files are modified.
+NULL: Final = "DLPERF_ARM=unchanged"
 #: Options that contradict it, wherever they were given, and why.
 _CONTRADICTS: Final = {
     "update-baselines": "it stores a temporary baseline, and never in yours",
@@ -104,15 +106,17 @@ def store() -> list[str]:
     return ["--dlperf-update-baselines", "--dlperf-reason=self-test"]
 
 
-def judged(*, share: float = 0.0) -> list[str]:
+def judged(*, share: float = 0.0, by_pairs: bool = False) -> list[str]:
     """Return what a session is given that is judged, its steps longer by ``share``.
 
-    Sentences are in the summary.
+    With ``by_pairs`` of the two sides of a pair those of one; sentences are in the summary.
     """
     return [
         "--no-header",
         "--tb=no",
-        *([f"--dlperf-inject={100 * share:.10g}%"] if share else []),
+        # What made it slower is known
+        *([f"--dlperf-inject={100 * share:.10g}%", "--dlperf-explain=never"] if share else []),
+        *([f"--dlperf-against={NULL}"] if by_pairs else []),
     ]
 
 
@@ -194,45 +198,3 @@ def _become(parent: str, *command: str) -> None:
 
 if __name__ == "__main__":
     _become(*sys.argv[1:])
-
-
-#: A host counts as idle while programs use less than this share of its CPUs ...
-_IDLE_SHARE: Final = 0.1
-#: ... for as long as this.
-_IDLE_S: Final = 5
-
-
-def wait_for_idle_cpus(
-    limit_s: float,
-    *,
-    busy_s: Callable[[], float | None] | None = None,
-    pause: Callable[[float], None] = time.sleep,
-    is_over: Callable[[], bool] = lambda: False,
-) -> float:
-    """Wait until programs leave this host's CPUs alone; return the seconds that it took.
-
-    At most ``limit_s``, and not where the system says nothing of its CPUs, or ``is_over``.
-    ``busy_s`` returns the CPU seconds of all processes since the system started.
-    """
-    read = busy_s or _busy_cpu_s
-    before, idle_s, waited_s = read(), 0, 0.0
-    cpus = os.cpu_count() or 1
-    while before is not None and idle_s < _IDLE_S and waited_s < limit_s and not is_over():
-        pause(1.0)
-        waited_s += 1.0
-        now = read()
-        if now is None:
-            break
-        idle_s = idle_s + 1 if now - before < _IDLE_SHARE * cpus else 0
-        before = now
-    return waited_s
-
-
-def _busy_cpu_s() -> float | None:
-    """Return the CPU seconds of all processes (proc(5), ``/proc/stat``); None where unknown."""
-    try:
-        first = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
-    except OSError:
-        return None
-    user, nice, system, *_ = (int(word) for word in first.split()[1:])
-    return (user + nice + system) / os.sysconf("SC_CLK_TCK")

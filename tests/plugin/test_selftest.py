@@ -24,12 +24,11 @@ pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 #: One run a session, which is enough where time is simulated.
 SHORT = ("--dlperf-selftest=100%", "--dlperf-tolerance=30%", "--dlperf-runs=1")
+#: As many pairs as decide, which take no turns: the fake would have to wait for them.
+PAIRS = ("--dlperf-runs=3", "--dlperf-pairs=alternating")
 #: Gives each session of the self-test the environment that the test wrote for it.
 CONFTEST = """
 import json, os, pathlib
-from pytest_dlperf.session import selftest
-
-selftest.WAIT_S = 0  # others, whom the fake invents, use none of this host's CPUs
 
 def pytest_configure(config):
     if config.option.dlperf_selftest == "off" and not hasattr(config, "workerinput"):
@@ -83,7 +82,7 @@ def test_it_stores_passes_and_finds_the_slowdown(suite: Suite):
         [
             "dlperf self-test 1/3: measures, and stores a temporary baseline in .dlperf/*",
             "*1 case: 1 written to the baselines",
-            "dlperf self-test 2/3: measures the same again, *; this and the next take * s, if*",
+            "dlperf self-test 2/3: measures the same again, *; this and the next take * s, and *",
             "*1 case: 1 passed",
             "dlperf self-test 3/3: makes each step 100 % longer for real, which must be found",
             f"{ONE}: regressed",
@@ -124,11 +123,10 @@ def test_a_gate_that_sees_nothing(suite: Suite):
     assert steps(suite) == {"store", "unchanged", "slower"}
 
 
-def test_each_case_is_tried_until_it_has_its_answer_and_no_longer(suite: Suite):
-    slow, disturbed = unlike(FAKE_STEP_S=0.03), unlike(FAKE_OTHERS=1)
-    stored_again = unlike(FAKE_STEP_S=0.02), unlike(FAKE_STEP_S=0.02)
-    at_last = disturbed | {"FAKE_STEP_S": "0.02"}, unlike(FAKE_STEP_S=0.02)
-    plan(suite, disturbed, unlike(), slow, disturbed, *stored_again, *at_last)
+def test_what_stored_sessions_leave_open_is_asked_by_pairs_and_nothing_else(suite: Suite):
+    """One case is disturbed while it is stored; then both look slower, which nobody made them."""
+    disturbed, slow = unlike(FAKE_OTHERS=1), unlike(FAKE_STEP_S=0.03)
+    plan(suite, disturbed, slow, *[disturbed | {"FAKE_STEP_S": "0.02"}] * 2)
     suite.write(
         "import pytest\n"
         "@pytest.mark.dlperf('w:build', framework=['torch', 'paddle'], launcher='torchrun',\n"
@@ -136,61 +134,74 @@ def test_each_case_is_tried_until_it_has_its_answer_and_no_longer(suite: Suite):
         "def test_net(dlperf):\n    dlperf.run()\n"
     )
     suite.env(FAKE_OTHERS_IN="*-1n2c/*")
-    result = suite.run(*SHORT)
-    assert result.ret == 0
+    result = suite.run(*SHORT, *PAIRS)
+    assert result.ret == 0, result.stdout.str()
     result.stdout.fnmatch_lines(
         [
-            "dlperf self-test: waits up to 0 s for other programs to end their work",
-            "dlperf self-test 1/3, try 2 of 3: 1 case is open",
-            "dlperf self-test 2/3, try 2 of 3: 2 cases are open",
-            "dlperf self-test 1/3: stores again for try 3 of step 2, as the machine changed*",
-            "dlperf self-test 2/3, try 3 of 3: 1 case is open",
-            "dlperf self-test 3/3, try 2 of 3: 1 case is open",
+            "dlperf self-test 2/3: measures the same again, which must pass; *",
+            "dlperf self-test 2/3, by pairs: 2 cases are open; measures the same beside itself, *",
+            "dlperf self-test 3/3, by pairs: 2 cases are open; makes each step of one side 100 %*",
             f"{ONE}: yes",
-            "  unchanged: passed at try 2 of 3: *",
-            "    try 1 was regressed (a FALSE ALARM): *",
-            "  slower: regressed: *",
-            "  the gate sees steps that take 100 % longer here; 1 FALSE ALARM before that",
+            "  stored: * samples/s, 3 runs",
+            "  unchanged: regressed (a FALSE ALARM): *",
+            "  unchanged, by pairs: passed: * DLPERF_ARM=unchanged*",
+            "  slower, by pairs: regressed: * DLPERF_ARM=unchanged*",
+            "  the gate sees steps that take 100 % longer here, by pairs; pairs did not confirm *",
             f"{TWO}: yes",
-            "  stored: 404* samples/s, 1 run",
-            "  unchanged: passed at try 3 of 3: *",
-            "    try 1 was regressed (a FALSE ALARM): *",
-            "    try 2 was incomparable: *",
-            "  slower: regressed at try 2 of 3: *",
-            "    try 1 was incomparable: *",
+            "  stored: incomparable: *",
+            "  unchanged, by pairs: passed: *",
+            "  slower, by pairs: regressed: *",
+            "  the gate sees steps that take 100 % longer here, by pairs",
             "net-paddle-fp32-bs4-1n1c: not asked",
             "  paddle is not installed*",
             "does the gate see * in 4 cases: 2 yes, 2 not asked",
-            "page: .dlperf/selftest/*/slower.html",
-            "page: .dlperf/selftest/*/slower-2.html",
+            "page: .dlperf/selftest/*/slower-pairs.html",
         ]
     )
-    # What was disturbed is forgotten: it would make all that follows look faster
-    assert results(suite, "store-2")[TWO]["update"] == "created"
-    # What has its answer, or can have none, is not run again
+    # What was disturbed is not compared with, and what has its answer is not run again
     ran = {name: list(results(suite, name)) for name in steps(suite)}
     assert len(ran.pop("store")) == 4
-    assert ran == {
-        "store-2": [TWO],
-        "unchanged": [ONE, TWO], "unchanged-2": [ONE, TWO], "unchanged-3": [TWO],
-        "store-for-3": [TWO],
-        "slower": [ONE, TWO], "slower-2": [TWO],
-    }  # fmt: skip
+    assert ran == {"unchanged": [ONE], "unchanged-pairs": [ONE, TWO], "slower-pairs": [ONE, TWO]}
+    [outcome, _] = results(suite, "slower-pairs").values()
+    sides = [outcome["measurement"], outcome["against"]["measurement"]]
+    assert [side["inject"] for side in sides] == [1, 0]
 
 
-def test_a_machine_that_changed_gives_no_answer(suite: Suite):
-    changed = unlike(FAKE_CANARY=0.3)
-    plan(suite, unlike(), unlike(), changed, changed, changed)
+CHANGED = {"FAKE_CANARY": "0.3", "FAKE_STEP_S": "0.05"}
+
+
+def test_the_slower_question_alone_is_asked_by_pairs(suite: Suite):
+    """The machine changes after the unchanged case passed; both sides of a pair are on it."""
+    plan(suite, unlike(), unlike(), *[unlike(**CHANGED)] * 2)
     result = suite.run(*SHORT, "--cpus=1")
+    assert result.ret == 0, result.stdout.str()
+    result.stdout.fnmatch_lines(
+        [
+            f"{ONE}: yes",
+            "  unchanged: passed: *",
+            "  slower: incomparable: *",
+            "  slower, by pairs: regressed: *",
+            "  the gate sees steps that take 100 % longer here, by pairs",
+        ]
+    )
+    assert steps(suite) == {"store", "unchanged", "slower", "slower-pairs"}
+    [outcome] = results(suite, "slower-pairs").values()
+    assert outcome["against"]["order"] == ["both"]
+
+
+def test_a_gate_without_pairs_gives_no_answer_and_says_so(suite: Suite):
+    plan(suite, unlike(), unlike(), unlike(**CHANGED))
+    result = suite.run(*SHORT, "--cpus=1", "--dlperf-confirm=never")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
             f"{ONE}: no answer",
-            "  slower: incomparable in try 3 of 3, too: *",
-            "  no answer: the machine was disturbed or changed; close what else runs*",
+            "  slower: incomparable: *",
+            "  no answer: its runs could not be compared, *; --dlperf-confirm=never excludes pai*",
             "does the gate see * in 1 case: 1 no answer",
         ]
     )
+    assert steps(suite) == {"store", "unchanged", "slower"}
 
 
 def test_an_error_ends_it(suite: Suite):
@@ -201,12 +212,38 @@ def test_an_error_ends_it(suite: Suite):
     result.stdout.no_fnmatch_line("*self-test 3/3*")
 
 
-def test_it_is_called_slower_in_every_try(suite: Suite):
-    plan(suite, unlike(), *[unlike(FAKE_STEP_S=0.03)] * 3)
-    result = suite.run(*SHORT, "--cpus=1")
+#: Makes one arm of a pair of equal ones three times as fast.
+ONE_ARM_IS_FASTER = """
+import os
+
+if os.environ.get("DLPERF_ARM"):
+    os.environ["FAKE_STEP_S"] = "0.003"
+"""
+
+
+def test_pairs_that_call_the_unchanged_case_slower_are_a_false_alarm(suite: Suite):
+    (suite.path / "site" / "sitecustomize.py").write_text(ONE_ARM_IS_FASTER)
+    plan(suite, unlike(FAKE_OTHERS=1))
+    result = suite.run(*SHORT, "--cpus=1", *PAIRS)
     assert result.ret == 1
-    result.stdout.fnmatch_lines([f"{ONE}: NO, it cries wolf", "  unchanged: regressed in try 3*"])
-    assert steps(suite) == {"store", "unchanged", "unchanged-2", "unchanged-3"}
+    result.stdout.fnmatch_lines(
+        [
+            f"{ONE}: NO, it cries wolf",
+            "  unchanged, by pairs: regressed (a FALSE ALARM): *",
+            "  what nobody changed was regressed, by pairs: *",
+        ]
+    )
+    assert steps(suite) == {"store", "unchanged-pairs"}
+
+
+def test_without_pairs_a_false_alarm_of_the_stored_session_counts(suite: Suite):
+    plan(suite, unlike(), unlike(FAKE_STEP_S=0.03))
+    result = suite.run(*SHORT, "--cpus=1", "--dlperf-confirm=never")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [f"{ONE}: NO, it cries wolf", "  unchanged: regressed (a FALSE ALARM): *"]
+    )
+    assert steps(suite) == {"store", "unchanged"}
 
 
 def test_a_machine_with_one_core(suite: Suite):
@@ -349,39 +386,30 @@ TWO_TESTS = (
 
 def test_a_case_that_was_not_measured_again_does_not_end_the_others(suite: Suite):
     skipped, usual = {"SKIPPED": "1"}, {"SKIPPED": ""}
-    plan(suite, unlike() | usual, unlike() | skipped, *[unlike() | usual] * 2)
+    plan(suite, unlike() | usual, *[unlike() | skipped] * 2, unlike() | usual)
     suite.write(TWO_TESTS)
     result = suite.run(*SHORT)
     assert result.ret == 0, result.stderr.str()
-    result.stdout.fnmatch_lines(["a-torch-fp32-bs4-1n1c: yes", "b-torch-fp32-bs4-1n1c: yes"])
+    result.stdout.fnmatch_lines(
+        [
+            "a-torch-fp32-bs4-1n1c: yes",
+            "b-torch-fp32-bs4-1n1c: no answer",
+            "  no answer: it did not start; see the output above",
+        ]
+    )
 
 
-def test_only_what_was_forgotten_is_stored_again(suite: Suite):
-    """One case is disturbed whenever it is stored; of the other the machine changed."""
-    disturbed, faster = unlike(FAKE_OTHERS=1), unlike(FAKE_OTHERS=1, FAKE_CANARY=2)
-    plan(suite, *[disturbed] * 3, *[faster] * 6)
-    suite.write(TWO_TESTS)
-    suite.env(FAKE_OTHERS_IN="*b-torch*")
-    result = suite.run(*SHORT)
-    text = result.stdout.str()
-    assert "stores again for try 2 of step 2" in text
-    assert "try 3 of 3, too" in text
-    assert "try 4" not in text
-    assert list(results(suite, "store-for-2")) == ["a-torch-fp32-bs4-1n1c"]
-
-
-def test_after_an_error_nothing_is_forgotten(suite: Suite):
-    faster = unlike(FAKE_CANARY=2, FAKE_FAIL="*b-torch*")
-    plan(suite, unlike(), faster)
+def test_after_an_error_no_pairs_are_run(suite: Suite):
+    plan(suite, unlike(), unlike(FAKE_CANARY=2, FAKE_FAIL="*b-torch*"))
     suite.write(TWO_TESTS)
     result = suite.run(*SHORT)
     assert result.ret == 1
-    text = result.stdout.str()
-    assert "stores again" not in text
     result.stdout.fnmatch_lines(
         [
             "a-torch-fp32-bs4-1n1c: no answer",
             "  stored: * samples/s, 1 run",
             "  unchanged: incomp*",
+            "b-torch-fp32-bs4-1n1c: error",
         ]
     )
+    assert steps(suite) == {"store", "unchanged"}

@@ -8,17 +8,27 @@ from typing import Any
 
 import pytest
 
-from pytest_dlperf.core.outcome import Outcome
+from pytest_dlperf.core.outcome import Against, Confirmation, Outcome
 from pytest_dlperf.core.verdict import BAD, NOT_JUDGED, Comparison, Judgement, Verdict
-from pytest_dlperf.report.selftest import Answer, Asked, Try, exit_code, lines, pages
+from pytest_dlperf.report.selftest import (
+    Answer,
+    Asked,
+    SessionResult,
+    Step,
+    exit_code,
+    lines,
+    pages,
+)
 from tests.helpers.report_builders import case, measured, unmeasured
 
 CASE = case()
 STORED = measured(CASE, 100.0, 101.0, update="created")
 REMEDY = "; find what changed, or accept the new level"
+NEVER = "pairs are excluded"
 
 
-def of(verdict: str, reason: str = "", page: str = "p", **comparison: Any) -> Try:
+def of(verdict: str, reason: str = "", page: str = "p", **comparison: Any) -> SessionResult:
+    """Return what a session says that is judged against the stored one."""
     found: Outcome = replace(
         measured(CASE, 50.0, inject=1.0),
         judgement=Judgement(
@@ -27,38 +37,81 @@ def of(verdict: str, reason: str = "", page: str = "p", **comparison: Any) -> Tr
             throughput=Comparison(**comparison),
         ),
     )
-    return Try(outcome=found, page=Path(page))
+    return SessionResult(outcome=found, page=Path(page))
 
 
-def asked(unchanged: list[Try], slower: list[Try], stored: Outcome = STORED) -> Asked:
-    store = [Try(outcome=stored, page=Path("first"))]
-    return Asked(store=store, unchanged=unchanged, slower=slower)
+def pairs(verdict: str, **values: Any) -> SessionResult:
+    """Return what a session of pairs says."""
+    result = of(verdict, **values)
+    against = Against(name="same", kind="settings")
+    return replace(result, outcome=replace(result.outcome, against=against))
+
+
+def confirmed(verdict: str) -> SessionResult:
+    """Return what a session says whose second stage ran pairs with the stored commit."""
+    result = of(verdict)
+    second = Confirmation(stored=result.outcome.judgement, pairs=result.outcome.judgement)
+    return replace(result, outcome=replace(result.outcome, confirmation=second))
+
+
+def asked(
+    unchanged: SessionResult | None = None,
+    slower: SessionResult | None = None,
+    stored: Outcome = STORED,
+    *,
+    unchanged_pairs: SessionResult | None = None,
+    slower_pairs: SessionResult | None = None,
+    no_pairs: str = "",
+) -> Asked:
+    results = {
+        Step.STORE: SessionResult(outcome=stored, page=Path("first")),
+        Step.UNCHANGED: unchanged,
+        Step.UNCHANGED_BY_PAIRS: unchanged_pairs,
+        Step.SLOWER: slower,
+        Step.SLOWER_BY_PAIRS: slower_pairs,
+    }
+    known = {step: result for step, result in results.items() if result is not None}
+    return Asked(results=known, no_pairs=no_pairs)
 
 
 PASSED, SLOW, OPEN = of("passed"), of("regressed"), of("incomparable")
-SEES = asked([PASSED], [SLOW])
-ERROR = asked([], [], unmeasured(CASE, Verdict.ERROR, "boom"))
-NOT_RUN = asked([], [], unmeasured(CASE, Verdict.NOT_RUN, "paddle is not installed"))
-REFUSED = asked([], [], measured(CASE, 1.0, verdict=Verdict.NO_BASELINE))
-PROGRAM = asked(
-    [], [], replace(STORED, case=replace(CASE, workload="", command=("python", "x.py")))
-)
+SAME, SLOWER, UNDECIDED = pairs("passed"), pairs("regressed"), pairs("inconclusive")
+DISTURBED = replace(STORED, judgement=OPEN.outcome.judgement)
+SEES = asked(PASSED, SLOW)
+BY_PAIRS = asked(stored=DISTURBED, unchanged_pairs=SAME, slower_pairs=SLOWER)
+ERROR = asked(stored=unmeasured(CASE, Verdict.ERROR, "boom"))
+NOT_RUN = asked(stored=unmeasured(CASE, Verdict.NOT_RUN, "paddle is not installed"))
+REFUSED = asked(stored=measured(CASE, 1.0, verdict=Verdict.NO_BASELINE))
+PROGRAM = asked(stored=replace(STORED, case=replace(CASE, workload="", command=("python", "x"))))
 
 
 @pytest.mark.parametrize(
-    ("found", "answer", "code", "strict"),
+    ("known", "answer", "code", "strict"),
     [
         (SEES, Answer.SEES, 0, 0),
-        (asked([of("improved")], [SLOW]), Answer.SEES, 0, 0),
-        (asked([OPEN, SLOW, PASSED], [OPEN, SLOW]), Answer.SEES, 0, 0),
-        (asked([PASSED], [PASSED]), Answer.BLIND, 1, 1),
-        (asked([PASSED], [OPEN, of("improved")]), Answer.BLIND, 1, 1),
-        (asked([SLOW] * 3, []), Answer.FALSE_ALARM, 1, 1),
-        (asked([SLOW, SLOW, OPEN], [SLOW]), Answer.OPEN, 1, 1),
-        (asked([OPEN] * 3, [SLOW]), Answer.OPEN, 1, 1),
-        (asked([PASSED], [of("inconclusive")] * 3), Answer.OPEN, 1, 1),
-        (asked([PASSED], []), Answer.OPEN, 1, 1),
-        (asked([of("error")], []), Answer.ERROR, 1, 1),
+        (asked(of("improved"), SLOW), Answer.SEES, 0, 0),
+        (asked(PASSED, confirmed("regressed")), Answer.SEES, 0, 0),
+        # By pairs, whichever question stored sessions left open
+        (BY_PAIRS, Answer.SEES, 0, 0),
+        (asked(OPEN, unchanged_pairs=SAME, slower_pairs=SLOWER), Answer.SEES, 0, 0),
+        (asked(SLOW, unchanged_pairs=SAME, slower_pairs=SLOWER), Answer.SEES, 0, 0),
+        (asked(PASSED, OPEN, slower_pairs=SLOWER), Answer.SEES, 0, 0),
+        (asked(PASSED, PASSED), Answer.BLIND, 1, 1),
+        (asked(PASSED, OPEN, slower_pairs=SAME), Answer.BLIND, 1, 1),
+        (asked(OPEN, unchanged_pairs=SAME, slower_pairs=pairs("improved")), Answer.BLIND, 1, 1),
+        (asked(OPEN, unchanged_pairs=SLOWER), Answer.FALSE_ALARM, 1, 1),
+        (asked(stored=DISTURBED, unchanged_pairs=SLOWER), Answer.FALSE_ALARM, 1, 1),
+        (asked(confirmed("regressed")), Answer.FALSE_ALARM, 1, 1),
+        (asked(SLOW, no_pairs=NEVER), Answer.FALSE_ALARM, 1, 1),
+        # The session of pairs was not reached
+        (asked(SLOW), Answer.OPEN, 1, 1),
+        (asked(SLOW, unchanged_pairs=UNDECIDED), Answer.OPEN, 1, 1),
+        (asked(PASSED, OPEN, slower_pairs=UNDECIDED), Answer.OPEN, 1, 1),
+        (asked(OPEN, no_pairs=NEVER), Answer.OPEN, 1, 1),
+        (asked(stored=DISTURBED, no_pairs=NEVER), Answer.OPEN, 1, 1),
+        (asked(PASSED), Answer.OPEN, 1, 1),
+        (asked(of("error")), Answer.ERROR, 1, 1),
+        (asked(OPEN, unchanged_pairs=pairs("error")), Answer.ERROR, 1, 1),
         (ERROR, Answer.ERROR, 1, 1),
         (REFUSED, Answer.ERROR, 1, 1),
         (NOT_RUN, Answer.NOT_ASKED, 1, 1),
@@ -66,11 +119,45 @@ PROGRAM = asked(
     ],
 )
 def test_the_answer_and_the_exit_code(
-    found: Asked, answer: Answer, code: int, strict: int
+    known: Asked, answer: Answer, code: int, strict: int
 ) -> None:
-    assert found.answer is answer
-    assert exit_code([found], BAD) == code
-    assert exit_code([found], BAD | NOT_JUDGED) == strict
+    assert known.answer is answer
+    assert exit_code([known], BAD) == code
+    assert exit_code([known], BAD | NOT_JUDGED) == strict
+
+
+@pytest.mark.parametrize(
+    ("known", "step"),
+    [
+        (asked(), Step.UNCHANGED),
+        (asked(PASSED), Step.SLOWER),
+        (SEES, None),
+        (asked(PASSED, PASSED), None),
+        # What stored sessions leave open goes on to pairs, and stays there
+        (asked(stored=DISTURBED), Step.UNCHANGED_BY_PAIRS),
+        (asked(OPEN), Step.UNCHANGED_BY_PAIRS),
+        (asked(SLOW), Step.UNCHANGED_BY_PAIRS),
+        (asked(OPEN, unchanged_pairs=SAME), Step.SLOWER_BY_PAIRS),
+        (asked(PASSED, OPEN), Step.SLOWER_BY_PAIRS),
+        (BY_PAIRS, None),
+        # Pairs are asked once, those of the second stage as well
+        (asked(OPEN, unchanged_pairs=UNDECIDED), None),
+        (asked(PASSED, OPEN, slower_pairs=UNDECIDED), None),
+        (asked(PASSED, confirmed("inconclusive")), None),
+        (asked(confirmed("unsteady")), None),
+        (asked(stored=DISTURBED, no_pairs=NEVER), None),
+        (asked(OPEN, no_pairs=NEVER), None),
+        (asked(PASSED, OPEN, no_pairs=NEVER), None),
+        (asked(PASSED, no_pairs=NEVER), Step.SLOWER),
+        (asked(of("error")), None),
+        (ERROR, None),
+        (REFUSED, None),
+        (NOT_RUN, None),
+        (PROGRAM, None),
+    ],
+)
+def test_the_session_that_a_case_needs_next(known: Asked, step: Step | None) -> None:
+    assert known.next_step is step
 
 
 @pytest.mark.parametrize(
@@ -78,10 +165,13 @@ def test_the_answer_and_the_exit_code(
     [
         (NOT_RUN, 0, 1),
         (PROGRAM, 0, 0),
-        (asked([OPEN] * 3, [SLOW]), 0, 1),
-        (asked([PASSED], [of("unsteady")] * 3), 0, 1),
-        (asked([SLOW] * 3, []), 1, 1),
-        (asked([PASSED], [PASSED]), 1, 1),
+        (asked(OPEN, no_pairs=NEVER), 0, 1),
+        (asked(stored=DISTURBED, no_pairs=NEVER), 0, 1),
+        (asked(PASSED, OPEN, slower_pairs=pairs("unsteady")), 0, 1),
+        (asked(PASSED), 0, 1),
+        (asked(SLOW), 1, 1),
+        (asked(OPEN, unchanged_pairs=SLOWER), 1, 1),
+        (asked(PASSED, PASSED), 1, 1),
         (ERROR, 1, 1),
     ],
 )
@@ -92,22 +182,8 @@ def test_what_stays_open_fails_only_where_an_ordinary_session_would(
     assert exit_code([SEES, other], BAD | NOT_JUDGED) == strict
 
 
-def test_a_baseline_that_was_disturbed_is_not_compared_with() -> None:
-    disturbed = Try(outcome=replace(STORED, judgement=OPEN.outcome.judgement), page=Path("first"))
-    kept = Try(outcome=STORED, page=Path("second"))
-    again = Asked(store=[disturbed, kept], unchanged=[PASSED], slower=[SLOW])
-    assert again.answer is Answer.SEES
-    assert "stored: 100.5 samples/s, 2 runs at try 2 of 3\n" in told(again)
-    assert "try 1 was incomparable: because incomparable" in told(again)
-    never = Asked(store=[disturbed] * 3)
-    assert never.answer is Answer.OPEN
-    assert "stored: incomparable in try 3 of 3, too: because incomparable" in told(never)
-    assert "no answer: the machine was disturbed" in told(never)
-    assert (exit_code([SEES, never], BAD), exit_code([SEES, never], NOT_JUDGED)) == (0, 1)
-
-
-def told(found: Asked, share: float = 1.0) -> str:
-    return "\n".join(lines([found], share))
+def told(known: Asked, share: float = 1.0) -> str:
+    return "\n".join(lines([known], share))
 
 
 def test_a_case_that_is_seen() -> None:
@@ -124,60 +200,91 @@ def test_a_case_that_is_seen() -> None:
     ]
 
 
-def test_tries_are_counted_and_a_false_alarm_is_named() -> None:
-    text = told(asked([OPEN, SLOW, PASSED], [OPEN, SLOW]))
-    assert "unchanged: passed at try 3 of 3: because passed" in text
-    assert "try 1 was incomparable: because incomparable" in text
-    assert "try 2 was regressed (a FALSE ALARM): because regressed" in text
-    assert "slower: regressed at try 2 of 3" in text
-    assert "the gate sees steps that take 100 % longer here; 1 FALSE ALARM before that" in text
+def test_a_case_that_is_seen_by_pairs() -> None:
+    """A baseline that was disturbed is not compared with."""
+    assert lines([BY_PAIRS], 0.2)[:-2] == [
+        f"{CASE.id}: yes",
+        "  stored: incomparable: because incomparable",
+        "  unchanged, by pairs: passed: because passed",
+        "  slower, by pairs: regressed: because regressed",
+        "  the gate sees steps that take 20 % longer here, by pairs",
+    ]
+    assert "longer here, by pairs" in told(asked(PASSED, confirmed("regressed")))
+
+
+def test_a_false_alarm_that_pairs_do_not_confirm_is_named() -> None:
+    assert lines([asked(SLOW, unchanged_pairs=SAME, slower_pairs=SLOWER)], 1.0)[:-2] == [
+        f"{CASE.id}: yes",
+        "  stored: 100.5 samples/s, 2 runs",
+        "  unchanged: regressed (a FALSE ALARM): because regressed",
+        "  unchanged, by pairs: passed: because passed",
+        "  slower, by pairs: regressed: because regressed",
+        "  the gate sees steps that take 100 % longer here, by pairs; pairs did not confirm the "
+        "FALSE ALARM of the stored session",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("known", "words"),
     [
         (
-            asked([PASSED], [of("passed", tolerance=0.6)]),
+            asked(PASSED, of("passed", tolerance=0.6)),
             "does NOT see steps that take 100 % longer here: they were certified within the "
             "tolerance of 60 %; lower the tolerance",
         ),
-        (asked([PASSED], [of("passed")]), "they were certified; lower the tolerance"),
+        (asked(PASSED, of("passed")), "they were certified; lower the tolerance"),
         (
-            asked([PASSED], [of("inconclusive", sees=0.6)]),
+            asked(PASSED, OPEN, slower_pairs=SAME),
+            "they were certified, by pairs; lower the tolerance",
+        ),
+        (
+            asked(PASSED, pairs("inconclusive", sees=0.6)),
             "can see here is 60.0 % (steps that take 150 % longer); give it more runs "
             "(--dlperf-runs), or ask for --dlperf-selftest=150%",
         ),
         (
-            asked([PASSED], [of("inconclusive", sees=0.2)]),
+            asked(PASSED, OPEN, slower_pairs=pairs("inconclusive", sees=0.2)),
             "is 20.0 % (steps that take 25 % longer); give it more runs (--dlperf-runs)",
         ),
-        (asked([PASSED], [of("inconclusive")]), "no answer: its runs differ too much; give more"),
-        (asked([PASSED], [of("unsteady")]), "no answer: its runs differ too much; give a tol"),
-        (asked([OPEN], [SLOW]), "no answer: the machine was disturbed or changed; close what"),
-        (asked([PASSED], []), "no answer: a session ended without a verdict on it"),
-        (asked([SLOW] * 3, []), "regressed in all 3 tries: the machine varies more between"),
+        (
+            asked(OPEN, unchanged_pairs=pairs("inconclusive", sees=0.2)),
+            "no answer: its runs differ too much; give more",
+        ),
+        (asked(PASSED, UNDECIDED), "no answer: its runs differ too much; give more"),
+        (asked(PASSED, pairs("unsteady")), "no answer: its runs differ too much; give a tol"),
+        (
+            asked(stored=DISTURBED, no_pairs=NEVER),
+            "no answer: its runs could not be compared, as the line above says; pairs are excl",
+        ),
+        (asked(OPEN, no_pairs=NEVER), "as the line above says; pairs are excluded"),
+        (asked(PASSED), "no answer: a session ended without a verdict on it"),
+        (asked(stored=DISTURBED), "no answer: a session ended without a verdict on it"),
+        (asked(SLOW), "no answer: the unchanged one was called slower, and the session of pairs"),
+        (asked(SLOW, no_pairs=NEVER), "regressed: the machine varies more between sessions than"),
+        (asked(OPEN, unchanged_pairs=SLOWER), "was regressed, by pairs: --dlperf-alpha allows"),
         (PROGRAM, "a program of its own, whose steps cannot be made longer"),
         (ERROR, "boom"),
     ],
 )
-def test_the_sentence_says_what_to_do(found: Asked, words: str) -> None:
-    assert words in told(found)
+def test_the_sentence_says_what_to_do(known: Asked, words: str) -> None:
+    assert words in told(known)
 
 
 def test_every_verdict_that_leaves_a_case_open_has_words() -> None:
     for verdict in NOT_JUDGED:
-        assert "no answer: " in told(asked([of(verdict.value)] * 3, []))
+        assert "no answer: " in told(asked(of(verdict.value), no_pairs=NEVER))
+        assert "no answer: " in told(asked(OPEN, unchanged_pairs=pairs(verdict.value)))
 
 
 def test_the_page_of_a_case_is_that_of_its_last_session() -> None:
-    first = asked([of("passed", page="u")], [of("regressed", page="s")])
-    second = asked([of("passed", page="u")], [of("unsteady", page="s"), of("regressed", page="t")])
-    third = asked([of("error", page="u")], [])
+    first = asked(of("passed", page="u"), of("regressed", page="s"))
+    second = asked(of("passed", page="u"), OPEN, slower_pairs=pairs("regressed", page="t"))
+    third = asked(of("error", page="u"))
     assert pages([first, second, first, third, ERROR]) == [
         Path("s"), Path("t"), Path("u"), Path("first"),
     ]  # fmt: skip
 
 
 def test_nothing_in_an_id_or_a_sentence_steers_the_terminal() -> None:
-    text = told(asked([of("passed", reason="\x1b[31mred")], [SLOW]))
+    text = told(asked(of("passed", reason="\x1b[31mred"), SLOW))
     assert "\x1b" not in text
