@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from pytest_dlperf.core.log_pattern import Averaging, Scope
 
 #: A rate or a time below or above these is not a measurement.
@@ -75,6 +77,44 @@ class LogRecord:
     other_loss_lost: int | None = None
 
 
+#: A number, or a column of them for many lines.
+Numbers = Any
+
+
+class Derived:
+    """A parser of records whose fields are made of several numbers of the line."""
+
+    def __init__(
+        self,
+        numbers: Callable[[bytes], Mapping[str, float | None] | None],
+        fields: Callable[[Mapping[str, Numbers]], Mapping[str, Numbers]],
+    ) -> None:
+        """``numbers`` reads those of a line by name; None if it is not a record.
+
+        ``fields`` makes fields of the record of those that are there. It gets numbers, or a
+        column of each for many lines: it calculates, and leaves choices to numpy. A field
+        ``is_record`` of it is False where the numbers make none.
+        """
+        self.numbers = numbers
+        self.fields = fields
+
+    def __call__(self, line: bytes) -> LogRecord | None:
+        """Return the record of a line, or None if it is not one."""
+        numbers = self.numbers(line)
+        if numbers is None:
+            return None
+        known = {name: value for name, value in numbers.items() if value is not None}
+        with np.errstate(all="ignore"):
+            fields = dict(self.fields(known))
+        if not fields.pop("is_record", True):
+            return None
+        values: dict[str, Any] = {
+            name: int(value) if name in WHOLE_FIELDS else float(value)
+            for name, value in fields.items()
+        }
+        return LogRecord(**values)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Format:
     """A log format: the meaning of its rate, and the function that reads a line."""
@@ -89,9 +129,12 @@ class Format:
     parse: Callable[[bytes], LogRecord | None]
     #: The framework whose programs alone write it: the logs of a case of another one are refused.
     framework: str | None = None
-    #: Set if the places of a line's digits decide whether it is a record and which number is
-    #: which, and never the digits themselves: then lines of one shape are read by columns.
+    #: Set if the words of a line decide whether it is a record and which number is which, at most
+    #: with how many digits each number has, and never the digits themselves: then its lines are
+    #: read by columns. What digits decide, as a time of 0, is said by ``Derived``.
     by_shape: bool = False
+    #: The parser, where it is one, whatever else reads the line as well.
+    derived: Derived | None = None
     #: Seconds to which a printed running mean is rounded: windows too short for it are joined.
     resolution: float = 0.0
     #: What the first iteration is called in print.
@@ -314,4 +357,9 @@ def _step_reader(step: Step) -> Callable[[bytes], dict[str, Any] | None]:
 
 def built_in(*of_module: Format) -> Mapping[str, Format]:
     """Return the built-in formats of a module by name; their lines are read by columns."""
-    return {fmt.name: replace(fmt, by_shape=True) for fmt in of_module}
+    return {
+        fmt.name: replace(
+            fmt, by_shape=True, derived=fmt.parse if isinstance(fmt.parse, Derived) else None
+        )
+        for fmt in of_module
+    }

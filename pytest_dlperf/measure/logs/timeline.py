@@ -14,8 +14,9 @@ import numpy as np
 
 from pytest_dlperf.measure.logs.bars import Bars
 from pytest_dlperf.measure.logs.declare import Format, LogRecord, measured, waited
-from pytest_dlperf.measure.logs.records import Columns, Row
+from pytest_dlperf.measure.logs.records import Columns
 from pytest_dlperf.measure.logs.running import Progress, RunningMean, UsualWork, rest_of_epoch
+from pytest_dlperf.measure.logs.shapes import Row
 from pytest_dlperf.measure.logs.steady import count_at_once
 from pytest_dlperf.measure.logs.trained import Untrained
 from pytest_dlperf.measure.logs.windows import LogWindow, LogWindows

@@ -5,19 +5,24 @@ from __future__ import annotations
 import io
 import math
 import random
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from pytest_dlperf.measure.logs.clean import plain
 from pytest_dlperf.measure.logs.declare import LogRecord
+from pytest_dlperf.measure.logs.digits import Text, numbers_in, skeleton_of
 from pytest_dlperf.measure.logs.extract import LogResult, extract, extract_stream
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
-from pytest_dlperf.measure.logs.records import Reader, Shape, shape_of
+from pytest_dlperf.measure.logs.records import Reader
 from pytest_dlperf.measure.logs.registry import named
+from pytest_dlperf.measure.logs.shapes import Shape
 from pytest_dlperf.measure.logs.steady import count_at_once
 from tests.helpers.log_lines import WRITERS, mmseg
 from tests.helpers.log_writer import BATCH, Writer
@@ -148,17 +153,21 @@ def test_epochs_are_taken_in_at_once(
     assert result.throughput == pytest.approx(BATCH / 0.5)
 
 
-def shape(line: str, name: str = "paddleclas") -> Shape | None:
-    return shape_of(line.encode(), named(name))
+def learnt(line: str, name: str = "paddleclas") -> Shape | None:
+    """Return the shape of a line that came often enough."""
+    reader = Reader(named(name))
+    reader.columns(f"{line}\n".encode() * 16)
+    return next(iter(reader.shapes.values()), None)
 
 
 def test_a_shape_knows_where_the_numbers_are():
     line = paddleclas(12, 0.5)
-    found = shape(line)
+    found = learnt(line)
     assert found is not None
     assert found.is_record
-    number = found.numbers["seconds"]
-    assert line[number.start : number.end] == "0.50000"
+    number = found.rules["seconds"].number
+    runs = re.findall(r"\d+", line)
+    assert [runs[i] for i in (*number.whole, number.decimals or 0)] == ["0", "50000"]
 
 
 def test_numbers_are_those_of_float():
@@ -172,15 +181,51 @@ def test_numbers_are_those_of_float():
 
 
 def test_lines_without_a_shape_are_between_those_that_have_one():
-    fmt, lines = named("paddlevideo"), []
-    for i in range(60):
+    def parse(line: bytes) -> LogRecord | None:
+        # As where a number has another meaning from some length on.
+        record = named("paddlevideo").parse(line)
+        return None if record is None or b"loss: 12" in line else record
+
+    fmt, lines = replace(named("paddlevideo"), parse=parse), []
+    for i in range(160):
         line = paddlevideo(i, 0.5)
-        # Its exponent has digits too: which of them is the loss no shape says.
-        lines.append(plain((line if i % 7 else line.replace("loss: ", "loss: 1.5e-0")).encode()))
-    assert {shape_of(line, fmt) is None for line in lines} == {True, False}
-    columns = Reader(fmt).columns(b"\n".join(lines) + b"\n")
-    assert [columns.row(i).record for i in range(60)] == [fmt.parse(line) for line in lines]
-    assert columns["loss"].tolist() == [columns.row(i).record.loss for i in range(60)]
+        lines.append(plain((line if i % 7 else line.replace("loss: ", "loss: 1")).encode()))
+    reader = Reader(fmt)
+    columns = reader.columns(b"\n".join(lines) + b"\n")
+    parsed = [record for line in lines if (record := fmt.parse(line)) is not None]
+    assert [columns.row(i).record for i in range(columns.length)] == parsed
+
+
+@given(
+    st.from_regex(r"\A[0-9]{1,20}(,[0-9]{3}){0,2}(\.[0-9]{0,20})?([eE][+-]?[0-9]{1,3})?\Z"),
+    st.from_regex(r"\A[0-9]{1,20}(,[0-9]{3}){0,2}(\.[0-9]{0,20})?([eE][+-]?[0-9]{1,3})?\Z"),
+)
+@example("1", "22")
+@example("1,234.5", "1,234.25")
+@example("9007199254740993", "0.1234567890123456789")
+@example("1.5e-07", "1.25E+22")
+def test_a_number_is_what_float_reads(first: str, second: str):
+    numbers = (first, second)
+    text = Text("".join(f"{number} of 2\n" for number in numbers).encode())
+    groups = text.lines_by_skeleton(2)
+    assert groups is not None
+    for skeleton, lines in groups.items():
+        number = next(numbers_in(skeleton))
+        for index, value in zip(lines.lines.tolist(), lines.values(number).tolist(), strict=True):
+            assert value == float(numbers[index].replace(",", ""))
+
+
+@pytest.mark.parametrize("most_shapes", [0, 100])
+def test_lines_of_one_skeleton_are_found_by_either_way(most_shapes: int):
+    lines = [f"it {i} took {i * 7919 % 1000 / 8} s of {10 ** (i % 5)}" for i in range(300)]
+    text = Text("".join(f"{line}\n" for line in lines).encode())
+    groups = text.lines_by_shape(most_shapes) if most_shapes else text.lines_by_skeleton(3)
+    assert groups is not None
+    steps: dict[int, float] = {}
+    for shape, these in groups.items():
+        number = next(numbers_in(skeleton_of(shape)))
+        steps |= dict(zip(these.lines.tolist(), these.values(number).tolist(), strict=True))
+    assert steps == {i: i for i in range(300)}
 
 
 def test_words_of_a_skipped_update_on_the_line_of_a_record_are_heard(tmp_path: Path):
@@ -207,7 +252,10 @@ def test_what_depends_on_the_digits_is_read_line_by_line():
         return LogRecord(step=int(line[-4:]), rate=1.0) if b"rank 0" in line else None
 
     fmt = replace(named("paddleclas"), parse=parse, anchors=(b"rank",))
-    assert shape_of(b"rank 0 step 0001", fmt) is None
+    reader = Reader(fmt)
+    text = b"".join(b"rank %d step %04d\n" % (i % 2, i) for i in range(64))
+    assert reader.columns(text)["step"].tolist() == [*range(0, 64, 2)]
+    assert reader.shapes == {b"rank 0 step 0\n".strip(): None}
 
 
 def test_a_file_of_many_shapes_is_read_line_by_line():
@@ -216,7 +264,7 @@ def test_a_file_of_many_shapes_is_read_line_by_line():
     lines = [f"{'word ' * (i + 1)}{paddlevideo(i, 0.5)}".encode() for i in range(600)]
     columns = reader.columns(plain(b"\n".join(lines)) + b"\n")
     assert [columns.row(i).record.step for i in range(columns.length)] == list(range(600))
-    assert not reader._shapes
+    assert not reader.shapes
 
 
 def test_a_block_that_ends_with_an_evaluation_is_as_any_other():

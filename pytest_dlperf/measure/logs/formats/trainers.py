@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from pytest_dlperf.measure.logs.declare import (
     GIB,
+    Derived,
     Field,
     Format,
     LogRecord,
     Loss,
+    Numbers,
     built_in,
     parser,
 )
@@ -32,26 +35,34 @@ _TFLOPS: Final = Field(
 _USED_MEMORY: Final = Field(rb" mem usage/free/total/usage_ratio: {1,4}", rb"GB/", per=GIB)
 
 
-def _megatron(line: bytes) -> LogRecord | None:
-    """Read a record; its rate is made from the batch where the line has one."""
-    step = _ITERATION.whole(line)
-    milliseconds = _MILLISECONDS(line)
-    if step is None or milliseconds is None or milliseconds <= 0:
+def _megatron_numbers(line: bytes) -> dict[str, float | None] | None:
+    """Read the numbers of a record."""
+    step, milliseconds = _ITERATION.whole(line), _MILLISECONDS(line)
+    if step is None or milliseconds is None:
         return None
     batch = _GLOBAL_BATCH(line)
-    return LogRecord(
-        step=step,
-        total=_ITERATIONS.whole(line),
-        rate=_SAMPLES_A_SECOND(line) if batch is None else batch / milliseconds * 1000,
-        work=batch,
-        seconds=milliseconds / 1000,
-        loss=_LM_LOSS(line),
-        grad_norm=_GRAD_NORM(line),
-        memory_bytes=_USED_MEMORY(line),
-        tflops=_TFLOPS(line),
-        skipped=_SKIPPED(line),
-        not_finite=_NAN(line),
-    )
+    return {
+        "step": step,
+        "total": _ITERATIONS.whole(line),
+        "milliseconds": milliseconds,
+        "work": batch,
+        "rate": _SAMPLES_A_SECOND(line) if batch is None else None,
+        "loss": _LM_LOSS(line),
+        "grad_norm": _GRAD_NORM(line),
+        "memory_bytes": _USED_MEMORY(line),
+        "tflops": _TFLOPS(line),
+        "skipped": _SKIPPED(line),
+        "not_finite": _NAN(line),
+    }
+
+
+def _megatron_fields(numbers: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
+    """Make the fields of a record; its rate is made from the batch where the line has one."""
+    fields = dict(numbers)
+    milliseconds = fields.pop("milliseconds")
+    if "work" in fields:
+        fields["rate"] = fields["work"] / milliseconds * 1000
+    return {**fields, "seconds": milliseconds / 1000, "is_record": milliseconds > 0}
 
 
 _CLOCK: Final = rb"(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d\d):(?P<seconds>\d\d)"
@@ -167,7 +178,7 @@ FORMATS: Final = built_in(
         first_step=1,
         counter="global",
         anchors=(b"elapsed time per iteration (ms):",),
-        parse=_megatron,
+        parse=Derived(_megatron_numbers, _megatron_fields),
     ),
     # DeepSpeed: ``ThroughputTimer`` of ``deepspeed/utils/timer.py``. ``CurrSamplesPerSec`` is the
     # global batch over the time of the printed step; the running mean next to it starts with the
