@@ -86,7 +86,17 @@ class Lines:
         return len(self.lines)
 
     def values(self, number: Number) -> Floats:
-        """Return a number of each line as float() reads it, without its sign."""
+        """Return a number of each line as float() reads it, without its sign.
+
+        NaN for one with commas that begins with a 0.
+        """
+        values = self._values(number)
+        if len(number.whole) > 1:
+            begins = self._text.before(self._starts[:, number.whole[0]] + 1, 1)[:, 0]
+            values = np.where(begins == ord("0"), np.nan, values)
+        return values
+
+    def _values(self, number: Number) -> Floats:
         sizes = self.sizes
         total, count = self._whole(number.whole[0]), sizes[number.whole[0]]
         for run in number.whole[1:]:

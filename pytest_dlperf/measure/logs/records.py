@@ -176,7 +176,10 @@ class Reader:
             self._met[skeleton] += len(lines)
             if self._met[skeleton] < _LINES_TO_LEARN:
                 return None
-            self.shapes[skeleton] = self._learn(line)
+            # Any one of them may be odd.
+            tries = (text.line(int(lines.lines[i])) for i in {0, len(lines) // 2, len(lines) - 1})
+            learnt = (self._learn(line) for line in tries)
+            self.shapes[skeleton] = next((shape for shape in learnt if shape is not None), None)
         return self.shapes[skeleton]
 
     def _learn(self, line: bytes) -> Shape | None:

@@ -24,7 +24,7 @@ from pytest_dlperf.measure.logs.records import Reader
 from pytest_dlperf.measure.logs.registry import named
 from pytest_dlperf.measure.logs.shapes import Shape
 from pytest_dlperf.measure.logs.steady import count_at_once
-from tests.helpers.log_lines import WRITERS, mmseg
+from tests.helpers.log_lines import WRITERS, mmseg, torchtitan
 from tests.helpers.log_writer import BATCH, Writer
 from tests.helpers.paddle_lines import paddleclas, paddleclas_dynamic, paddlevideo
 
@@ -212,7 +212,24 @@ def test_a_number_is_what_float_reads(first: str, second: str):
     for skeleton, lines in groups.items():
         number = next(numbers_in(skeleton))
         for index, value in zip(lines.lines.tolist(), lines.values(number).tolist(), strict=True):
-            assert value == float(numbers[index].replace(",", ""))
+            if "," in numbers[index] and numbers[index].startswith("0"):
+                assert math.isnan(value)
+            else:
+                assert value == float(numbers[index].replace(",", ""))
+
+
+def test_a_comma_after_a_0_is_read_as_the_parser_reads_it():
+    fmt = named("torchtitan")
+    lines = [torchtitan(i, BATCH / (1000 + i)) for i in range(100)]
+    lines = [
+        line.replace("tps: 1,", "tps: 0,") if i % 7 == 2 else line for i, line in enumerate(lines)
+    ]
+    text = plain("".join(f"{line}\n" for line in lines).encode())
+    reader = Reader(fmt)
+    columns = reader.columns(text)
+    parsed = [fmt.parse(line) for line in text.splitlines()]
+    assert any(shape is not None for shape in reader.shapes.values())
+    assert columns["rate"].tolist() == [record.rate for record in parsed if record is not None]
 
 
 @pytest.mark.parametrize("most_shapes", [0, 100])
