@@ -27,7 +27,7 @@ NULL: Final = "DLPERF_ARM=unchanged"
 _CONTRADICTS: Final = {
     "update-baselines": "it stores a temporary baseline, and never in yours",
     "inject": "it makes steps longer by its own share",
-    "against": "it asks what stored baselines see, and pairs read none",
+    "against": "its pairs are of the working tree with itself",
     "from-logs": "it trains, and logs cannot be made slower",
     "list": "it measures, and a list runs nothing",
     "dry-run": "it measures, and a dry run runs nothing",

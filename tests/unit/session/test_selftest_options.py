@@ -46,7 +46,7 @@ def test_no_share(text: str, words: str) -> None:
     [
         ({"update_baselines": True}, "--dlperf-selftest and --update-baselines: it stores a"),
         ({"inject": ["5%"]}, "--dlperf-inject: it makes steps longer"),
-        ({"against": "main"}, "--dlperf-against: it asks what stored"),
+        ({"against": "main"}, "--dlperf-against: its pairs are of the"),
         ({"from_logs": "logs"}, "--dlperf-from-logs: it trains"),
         ({"list": True}, "--dlperf-list: it measures"),
         ({"dry_run": True}, "--dlperf-dry-run: it measures"),
