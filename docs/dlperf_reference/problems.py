@@ -18,6 +18,9 @@ MEANINGS: Final = {
     "between-steps": "more than a tenth of a marked program's time was between its steps",
     "checked-in-part": "the precision was looked at in part: operators ran that nobody can count, "
     "or a program that asks for checks could not be looked at",
+    "averages-differ": "it matters over what the printed numbers of a log are means; no number is "
+    "given",
+    "clock-mismatch": "the time stamps of a log's lines contradict its rates",
     "clocks-disagree": "the steps by the GPU's events do not add up to the window by the host's "
     "clock",
     "collectives-unknown": "the share of collectives in a step could not be measured",

@@ -75,8 +75,10 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--pattern",
+        action="append",
         metavar="REGEX",
-        help="a line, with groups step, and rate, seconds or milliseconds",
+        help="a line, with groups step, and rate, seconds or milliseconds (step alone: the clock "
+        "of the lines says it); again for each further line of a record",
     )
     parser.add_argument(
         "--scope",
@@ -134,7 +136,7 @@ def parse_options(arguments: argparse.Namespace) -> ParseOptions:
         raise UsageError(f"--{next(iter(meaning))} says what the rate of --pattern means")
     fmt = None
     if arguments.pattern is not None:
-        fmt = user_pattern.format_of_pattern(pattern(arguments.pattern, **meaning))
+        fmt = user_pattern.format_of_pattern(pattern(*arguments.pattern, **meaning))
     elif arguments.format is not None:
         fmt = registry.named(arguments.format)
     return ParseOptions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from pytest_dlperf.core.errors import UsageError
 
@@ -20,52 +20,97 @@ class LogPattern:
     """A record is a line in which ``regex`` is found; see ``pattern`` for its groups."""
 
     regex: str
+    #: More of them, where a record is over several lines.
+    further: tuple[str, ...] = ()
     scope: Scope = "global"
-    averaging: Averaging = "window"
+    #: Empty: ``window``, unless the numbers show that it matters.
+    averaging: Averaging | Literal[""] = ""
     #: Empty: the case's.
     unit: str = ""
 
     def __post_init__(self) -> None:
-        try:
-            groups = set(re.compile(self.regex_bytes).groupindex)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise UsageError(f"pattern {self.regex!r}: {error}") from error
-        if "step" not in groups or not groups & {"rate", "seconds", "milliseconds"}:
+        groups = [_groups_of(regex) for regex in self.regexes]
+        if not any("step" in own for own in groups):
             raise UsageError(
-                f"pattern {self.regex!r} needs the groups (?P<step>\\d+) and (?P<rate>…), "
-                "(?P<seconds>…) or (?P<milliseconds>…)"
+                f"pattern {self.regex!r} needs the group (?P<step>\\d+), and (?P<rate>…), "
+                "(?P<seconds>…) or (?P<milliseconds>…) where the clock of the lines is not to say "
+                "how long an iteration took"
             )
-        for group, in_milliseconds in (("seconds", "milliseconds"), ("data", "data_milliseconds")):
-            if {group, in_milliseconds} <= groups:
-                raise UsageError(
-                    f"pattern {self.regex!r} has {group} and {in_milliseconds}; give one of them"
-                )
+        for regex, own in zip(self.regexes, groups, strict=True):
+            _check_groups(regex, own)
         for name, value, choices in (
             ("scope", self.scope, get_args(Scope)),
-            ("averaging", self.averaging, get_args(Averaging)[:3]),
+            ("averaging", self.averaging or "window", get_args(Averaging)[:3]),
         ):
             if value not in choices:
                 raise UsageError(f"pattern: {name} {value!r}; known: {', '.join(choices)}")
 
     @property
-    def regex_bytes(self) -> bytes:
-        """``regex`` for the bytes of a log; what was typed need not be UTF-8."""
-        return self.regex.encode(errors="surrogateescape")
+    def regexes(self) -> tuple[str, ...]:
+        """All of them."""
+        return (self.regex, *self.further)
 
     @property
     def has_rate(self) -> bool:
         """Whether it reads rates; else times alone."""
-        return "rate" in re.compile(self.regex).groupindex
+        return any("rate" in _groups_of(regex) for regex in self.regexes)
+
+    @property
+    def clock_suffices(self) -> bool:
+        """Whether it reads neither rates nor times, so that the clock of the lines says them."""
+        speeds = {"rate", "seconds", "milliseconds"}
+        return not any(speeds & _groups_of(regex) for regex in self.regexes)
+
+
+#: Groups that a pattern may have.
+_GROUPS: Final = (
+    "step",
+    "rate",
+    "seconds",
+    "milliseconds",
+    "epoch",
+    "data",
+    "data_milliseconds",
+    "loss",
+)
+
+
+def regex_bytes(regex: str) -> bytes:
+    """Return a pattern for the bytes of a log; what was typed need not be UTF-8."""
+    return regex.encode(errors="surrogateescape")
+
+
+def _groups_of(regex: str) -> set[str]:
+    try:
+        return set(re.compile(regex_bytes(regex)).groupindex)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(f"pattern {regex!r}: {error}") from error
+
+
+def _check_groups(regex: str, groups: set[str]) -> None:
+    if not groups & {*_GROUPS}:
+        raise UsageError(f"pattern {regex!r} has no group; known: {', '.join(_GROUPS)}")
+    for group, in_milliseconds in (("seconds", "milliseconds"), ("data", "data_milliseconds")):
+        if {group, in_milliseconds} <= groups:
+            raise UsageError(
+                f"pattern {regex!r} has {group} and {in_milliseconds}; give one of them"
+            )
 
 
 def pattern(
-    regex: str, *, scope: Scope = "global", averaging: Averaging = "window", unit: str = ""
+    regex: str,
+    *further: str,
+    scope: Scope = "global",
+    averaging: Averaging | Literal[""] = "",
+    unit: str = "",
 ) -> LogPattern:
     """Return the format of a user's own log.
 
     ``regex`` has the named groups ``step`` and ``rate`` (in ``unit`` a second; the case's unit if
     it is left out), ``seconds`` or ``milliseconds`` (of one iteration), and may have ``epoch``,
-    ``data`` or ``data_milliseconds`` (of waiting) and ``loss``. Raises ``UsageError`` for one
-    that cannot be used.
+    ``data`` or ``data_milliseconds`` (of waiting) and ``loss``. Where they are on several lines,
+    ``further`` patterns find them: a line without a step belongs to the last step before it.
+    With ``step`` alone the time stamps of the lines say how long iterations took. ``averaging``
+    is ``window`` if it is left out. Raises ``UsageError`` for one that cannot be used.
     """
-    return LogPattern(regex=regex, scope=scope, averaging=averaging, unit=unit)
+    return LogPattern(regex=regex, further=further, scope=scope, averaging=averaging, unit=unit)

@@ -92,6 +92,7 @@ def _log_run(result: LogResult) -> LogRun:
             "median_of_rates": estimates.median_of_rates,
             "time_weighted": estimates.time_weighted,
         },
+        iterations_per_s_by_clock=result.iterations_per_s_by_clock,
         data_wait_share=result.data_wait_share,
         stall=f"{Path(result.path).name}: {stall}" if stall else "",
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 #: The runs themselves cannot be trusted.
-UNSTEADY: Final = frozenset({"implausible-speedup", "drift", "recompiled", "clocks-disagree"})
+UNSTEADY: Final = frozenset(
+    {"implausible-speedup", "drift", "recompiled", "clocks-disagree", "clock-mismatch"}
+)
 #: Those of them that leave open which part of a window is the case's own.
 DRIFTING: Final = frozenset({"drift", "recompiled"})
 DISTURBED: Final = frozenset({"disturbed"})

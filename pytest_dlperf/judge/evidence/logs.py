@@ -21,6 +21,8 @@ from pytest_dlperf.judge.stats.contrast import margin
 from pytest_dlperf.judge.stats.priors import LOGS
 
 _ESTIMATORS: Final = ("mean_of_rates", "median_of_rates", "time_weighted")
+#: Stamps are rounded, and have evaluations in them: only a change that differs by more counts.
+_CLOCK_APART: Final = math.log(1.15)
 #: The smallest share of a change that counts as its explanation.
 _EXPLAINS: Final = 0.5
 
@@ -32,6 +34,8 @@ class LogRun:
     throughput: float
     #: By other estimators as well: ``mean_of_rates``, ``median_of_rates``, ``time_weighted``.
     estimates: Mapping[str, float]
+    #: By the time stamps of the log's lines; None where they say nothing.
+    iterations_per_s_by_clock: float | None = None
     data_wait_share: float | None = None
     #: The stretch that disagrees most, in words; empty if the estimators agree.
     stall: str = ""
@@ -178,13 +182,27 @@ def _disagreement(before: LogSide, now: LogSide, tolerance: float) -> Disagreeme
         )
         changes[name] = math.log(rate_now / rate_before)
     directions = {(change > limit) - (change < -limit) for change in changes.values()}
-    if len(directions) == 1:
+    clock = _change_by_clock(before, now)
+    by_clock = clock is not None and abs(clock - changes["time_weighted"]) > _CLOCK_APART
+    if clock is not None and by_clock:
+        changes["iterations by the clock"] = clock
+    if len(directions) == 1 and not by_clock:
         return None
     stalls = [run.stall for side in (now, before) for run in side.runs if run.stall]
     return Disagreement(
         changes={name.replace("_", " "): math.expm1(shift) for name, shift in changes.items()},
         stretch=stalls[0] if stalls else "",
     )
+
+
+def _change_by_clock(before: LogSide, now: LogSide) -> float | None:
+    """Return the logarithm of the change that time stamps say; None if they do not."""
+    sides = [[run.iterations_per_s_by_clock for run in side.runs] for side in (before, now)]
+    known = [[rate for rate in rates if rate is not None] for rates in sides]
+    if known != sides:
+        return None
+    former, value = (statistics.median(rates) for rates in known)
+    return math.log(value / former)
 
 
 def _notes(before: LogSide, now: LogSide, rate: Comparison) -> Iterator[Finding]:

@@ -150,7 +150,9 @@ class Format:
     #: not grow with a new epoch; ``stalls``: runs on, and may stay the same for iterations that
     #: count.
     counter: Literal["epoch", "global", "either", "stalls"] = "epoch"
-    #: The step is on one line (a record without a rate), the rate on the next (step -1).
+    #: False where nobody said what a rate is a mean over, and ``window`` is assumed.
+    is_averaging_said: bool = True
+    #: The step is on one line (a record without a rate), the rate on a later one (step -1).
     two_lines: bool = False
     #: Whose batch size the log's settings have. A path's is that of a device.
     batch_of: Literal["device", "node", "global"] = "device"
@@ -160,6 +162,8 @@ class Format:
     bar: bool = False
     #: Lines that many programs print: looked for where no other format reads any.
     last_resort: bool = False
+    #: A line has a step alone: the clock of the lines says how long iterations took.
+    by_clock: bool = False
     #: The program prints a loss of 0 in place of one that is not a number.
     zero_is_lost: bool = False
     #: Makes the parser of one log, where the meaning of a line is in lines before it. ``parse``

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem, Span
-from pytest_dlperf.measure.logs import parsed_log, problems, rules, sampled, spans, turns
+from pytest_dlperf.measure.logs import (
+    clock_check,
+    parsed_log,
+    problems,
+    rules,
+    sampled,
+    spans,
+    turns,
+)
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog, ParseOptions
 from pytest_dlperf.measure.logs.sizes import sizes
@@ -35,6 +43,8 @@ class LogResult:
     estimates: spans.Estimates | None = None
     #: Memory, TFLOP/s, MFU and the norm of the gradients, where the log prints one of them.
     figures: spans.Figures | None = None
+    #: Median, by the time stamps of its lines; None if they say nothing.
+    iterations_per_s_by_clock: float | None = None
     data_wait_share: float | None = None
     loss_last: float | None = None
     #: The rate of the whole run that the program itself prints, with the warm-up in it.
@@ -114,7 +124,12 @@ def extract_stream(
         cut = parsed_log.read(turns.stretches(stream, log_turns), path, with_format, choice)
         assert cut is not None
         parsed = replace(cut, options=options)
-    return _result(parsed, log_turns)
+
+    def again() -> Iterable[bytes]:
+        stream.seek(0)
+        return blocks(stream, block_bytes)
+
+    return _result(parsed, log_turns, again if stream.seekable() else None)
 
 
 def _unknown(path: str) -> LogResult:
@@ -130,7 +145,12 @@ def _unknown(path: str) -> LogResult:
     )
 
 
-def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
+def _result(
+    parsed: ParsedLog,
+    log_turns: Sequence[turns.LogTurn],
+    again: Callable[[], Iterable[bytes]] | None,
+) -> LogResult:
+    """Return the result of a log; ``again`` gives its blocks once more, where it can be."""
     size = sizes(parsed)
     options = parsed.options
     node_devices = options.devices_per_node or parsed.log_facts.node_devices
@@ -143,6 +163,8 @@ def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
         ),
         batch=size.global_batch,
         varies=parsed.fmt.unit == "tokens",
+        clock=parsed.clock,
+        by_clock=parsed.fmt.by_clock,
     )
     rule = rules.named(options.rule)
     selection = measured = rule(series, options.skip, options.until)
@@ -155,7 +177,18 @@ def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
     if options.rule == "time-weighted" and not log_turns:
         sample = sampled.sample_of(selection, parsed.fmt)
     selection = sample.selection
-    refusal = problems.refusal(parsed, size, selection, series) or (*sampled.refusal(sample),)
+    unit = f"{parsed.fmt.unit}/device" if size.is_of_one_device else parsed.fmt.unit
+    checked = clock_check.ClockCheck()
+    if not log_turns:  # a clock goes on while a program is frozen
+        checked = clock_check.check(
+            selection.series, parsed.clock, parsed.fmt, unit=unit, batch=size.global_batch
+        )
+        if checked.is_slower and again and clock_check.has_pauses(again(), parsed.fmt):
+            checked = clock_check.ClockCheck()
+    refusal = problems.refusal(parsed, size, selection, series) or (
+        *sampled.refusal(sample),
+        *clock_check.refusal(checked, options.rule),
+    )
     lost = tuple(problems.loss_problems(parsed.timeline.loss_last))
     training = (
         () if refusal else tuple(problems.training_problems(_account(parsed, selection.series)))
@@ -176,7 +209,7 @@ def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
         batch_size_per_device=size.batch_size_per_device,
         batch_size_from=size.batch_size_from,
         precision=parsed.path_facts.precision or parsed.log_facts.precision,
-        unit=f"{parsed.fmt.unit}/device" if size.is_of_one_device else parsed.fmt.unit,
+        unit=unit,
         loss_last=None if lost else parsed.timeline.loss_last,
         whole_run=None if log_turns else parsed.timeline.whole_run,
         cut=(
@@ -207,10 +240,12 @@ def _result(parsed: ParsedLog, log_turns: Sequence[turns.LogTurn]) -> LogResult:
             else replace(spans.estimates(kept), time_weighted=sample.rate_with_slow)
         ),
         figures=spans.figures(kept),
+        iterations_per_s_by_clock=checked.iterations_per_s,
         data_wait_share=wait_share,
         problems=(
             *stated,
             *sampled.problems(sample),
+            *clock_check.problems(checked, options.rule),
             *problems.series_problems(kept, wait_share),
         ),
         kept=kept,

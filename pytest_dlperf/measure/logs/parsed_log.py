@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pytest_dlperf.measure.logs import facts, rules, trained
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, Sieve
+from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.facts import Facts
 from pytest_dlperf.measure.logs.records import Reader
@@ -51,6 +52,7 @@ class ParsedLog:
     path_facts: Facts
     #: Iterations that were counted at the end of each stretch.
     ends: tuple[int, ...]
+    clock: Clock
 
     @property
     def has_several_runs(self) -> bool:
@@ -104,6 +106,7 @@ def read(
         log_facts=log_facts,
         path_facts=facts.facts_of_path(path),
         ends=tuple(ends),
+        clock=counting.clock,
     )
 
 
@@ -121,6 +124,11 @@ class _Counting:
         """Take in plain blocks, whole lines."""
         for text in self._sieve.texts(blocks):
             self.timeline.add(self._reader.columns(text))
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the lines."""
+        return self._reader.clock
 
     @property
     def iterations(self) -> int:

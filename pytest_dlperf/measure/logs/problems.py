@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_dlperf.core.quantity import same_precision
 from pytest_dlperf.core.run import Problem
+from pytest_dlperf.measure.logs import clocks
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog
 from pytest_dlperf.measure.logs.rules import Selection
 from pytest_dlperf.measure.logs.sizes import Sizes
@@ -83,7 +84,10 @@ def refusal(
                     "and neither the log nor its path says it",
                 ),
             )
-        return _insufficient("the steps that the rule takes have no two different time stamps")
+        return _insufficient(
+            "the steps that the rule takes have no two different time stamps "
+            f"({_clock_of(parsed)})"
+        )
     return ()
 
 
@@ -108,6 +112,15 @@ def _strange_bars(parsed: ParsedLog) -> tuple[Problem, ...]:
     return ()
 
 
+def _clock_of(parsed: ParsedLog) -> str:
+    """Return in words which clock a log has, or which are looked for."""
+    style = parsed.clock.style
+    if style is not None:
+        return f"the clock of its lines is {style.name}"
+    names = dict.fromkeys(style.name for style in clocks.STYLES)
+    return f"its lines have no clock that is known: {', '.join(names)}"
+
+
 def _unknown_format(message: str) -> tuple[Problem, ...]:
     return (Problem(code="unknown-format", message=message),)
 
@@ -128,6 +141,11 @@ def _nothing_left(parsed: ParsedLog, series: RateSeries) -> str:
         return (
             f"its mean times are printed to {fmt.resolution:g} s, too coarse for iterations as "
             "short as these: the rounding would be more than 2.5 % of the rate"
+        )
+    if fmt.by_clock and not len(series):
+        return (
+            f"{timeline.iterations} iterations are in the log, of which nothing says how long "
+            f"they took ({_clock_of(parsed)})"
         )
     if timeline.left_out and not len(series):
         return "every print has the time of an evaluation in it; print more often"
@@ -163,7 +181,11 @@ def _unknown_scale(parsed: ParsedLog, size: Sizes) -> Problem:
     ]
     # A node's rate with a world size lacks the devices of a node.
     missing = missing or ["the devices of a node"]
-    what = f"rates are per {fmt.scope}" if by_rate else "only the time of an iteration is printed"
+    what = "only the time of an iteration is printed"
+    if by_rate:
+        what = f"rates are per {fmt.scope}"
+    elif fmt.by_clock:
+        what = f"only the clock says how long an iteration took ({_clock_of(parsed)})"
     return Problem(
         code="unknown-scale",
         message=f"{what}, and neither the log nor its path says {' and '.join(missing)}",

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pytest_dlperf.measure.logs.clean import LINE_BYTES, lines_with, stamp
+from pytest_dlperf.measure.logs.clean import LINE_BYTES, lines_with, untagged
+from pytest_dlperf.measure.logs.clocks import Clock, sample
 from pytest_dlperf.measure.logs.declare import WHOLE_FIELDS, Format, LogRecord
 from pytest_dlperf.measure.logs.digits import Lines, Text, skeleton_of
 from pytest_dlperf.measure.logs.registry import BrokenFormatError
@@ -87,9 +88,9 @@ class Reader:
     """Reads the records of one log, and keeps the shapes of lines that it has met."""
 
     def __init__(self, fmt: Format, *, stamped: bool = False) -> None:
-        """Time stamps are read if ``stamped``: then the parser reads each line."""
+        """All time stamps are read if ``stamped``: the parser reads each line. Else, some are."""
+        self.clock = Clock()
         self._format = fmt
-        self._stamped = stamped
         # Digits of an anchor decide whether a line is a record.
         digits_decide = any(_DIGIT.search(anchor) for anchor in fmt.anchors)
         self._by_shape = fmt.by_shape and not stamped and not digits_decide
@@ -110,9 +111,9 @@ class Reader:
         ]
         if 2 * sum(len(lines) for _, lines in by_shape) <= len(whole):
             # To join what the parser reads with few columns costs as much as they save.
-            rows = list(self._rows(text))
+            rows = list(self._rows(text, self.clock))
             return Columns(len(rows), rows=rows)
-        parts: list[tuple[Places, Columns]] = []
+        by_column: list[tuple[Places, dict[str, Floats]]] = []
         by_parser = np.ones(len(whole), dtype=bool)
         is_long = whole.line_ends - whole.line_starts > LINE_BYTES
         for shape, lines in by_shape:
@@ -121,18 +122,34 @@ class Reader:
             by_parser[lines.lines] = doubtful
             kept = read.are_records & ~doubtful
             if kept.all():
-                parts.append((lines.lines, Columns(len(lines), dict(read.columns))))
+                by_column.append((lines.lines, dict(read.columns)))
             elif kept.any():
                 columns = {name: column[kept] for name, column in read.columns.items()}
-                parts.append((lines.lines[kept], Columns(int(kept.sum()), columns)))
+                by_column.append((lines.lines[kept], columns))
+        parts = self._stamped(by_column, whole)
         places, rows = [], []
         for index in np.flatnonzero(by_parser).tolist():
-            for row in self._rows(whole.line(index)):
+            for row in self._rows(whole.line(index), self.clock):
                 places.append(index)
                 rows.append(row)
         if rows:
             parts.append((np.array(places), Columns(len(rows), rows=rows)))
         return _joined(parts)
+
+    def _stamped(
+        self, by_column: Sequence[tuple[Places, dict[str, Floats]]], whole: Text
+    ) -> list[tuple[Places, Columns]]:
+        """Return records that were read by columns with the stamps of some of them."""
+        at_s = np.full(len(whole), np.nan)
+        if by_column:
+            lines = np.sort(np.concatenate([places for places, _ in by_column]))
+            for index in lines[sample(len(lines))].tolist():
+                seconds = self.clock.read(untagged(whole.line(index)).text)
+                at_s[index] = np.nan if seconds is None else seconds
+        return [
+            (places, Columns(len(places), {**columns, "at_s": at_s[places]}))
+            for places, columns in by_column
+        ]
 
     def _groups(self, text: bytes) -> tuple[Text, list[tuple[bytes, Lines]]]:
         """Return the lines of each skeleton; none if they are not looked for, or too many."""
@@ -146,12 +163,12 @@ class Reader:
             self._is_varied = True
         return whole, [*(whole.lines_by_skeleton(MOST_SHAPES) or {}).items()]
 
-    def _rows(self, text: bytes) -> Iterator[Row]:
-        """Yield what the parser reads of the lines."""
+    def _rows(self, text: bytes, clock: Clock | None = None) -> Iterator[Row]:
+        """Yield what the parser reads of the lines, with their stamps if there is a clock."""
         for line, rank in lines_with(text, self._format.anchors):
             record = self._format.parse(line)
             if record is not None:
-                yield Row(record, rank, stamp(line) if self._stamped else None)
+                yield Row(record, rank, None if clock is None else clock.read(line))
 
     def _inputs(self, text: bytes) -> Inputs:
         """Return the numbers that the row of a line is made of."""

@@ -36,16 +36,20 @@ class Sample:
     rate_with_slow: float | None = None
     #: The ways to count, by name, that differ too much; empty if they do not.
     apart: tuple[tuple[str, float], ...] = ()
+    #: Nobody said whether a print is of one iteration.
+    is_unsaid: bool = False
 
 
 def sample_of(selection: Selection, fmt: Format) -> Sample:
     """Return what is left of a selection whose prints are of one iteration in many."""
     series = selection.series
-    if fmt.averaging != "iteration" or selection.throughput is None:
+    if selection.throughput is None or not (series.iterations > 1).any():
+        return Sample(selection=selection)
+    if not fmt.is_averaging_said:
+        return _sample_of_unsaid(selection)
+    if fmt.averaging != "iteration":
         return Sample(selection=selection)
     lone = series.iterations > 1
-    if not lone.any():
-        return Sample(selection=selection)
     each = series.seconds / series.iterations
     slow = lone & (each > SLOW * np.median(each[lone]))
     kept = series.where(~slow)
@@ -66,6 +70,19 @@ def sample_of(selection: Selection, fmt: Format) -> Sample:
     )
 
 
+def _sample_of_unsaid(selection: Selection) -> Sample:
+    """Return the selection, and how far apart both meanings are of what is printed."""
+    series = selection.series
+    ways = (
+        ("as means since the last print, window", spans.time_weighted(series)),
+        ("as one iteration each, iteration", float(np.median(series.rate))),
+    )
+    rates = [value for _, value in ways]
+    return Sample(
+        selection=selection, apart=ways if max(rates) > APART * min(rates) else (), is_unsaid=True
+    )
+
+
 def _rate_with_slow(series: RateSeries, slow: spans.Flags) -> float:
     """Return work over time if each slow print is one iteration, and the others are as usual."""
     usual = series.where(~slow)
@@ -80,9 +97,14 @@ def refusal(sample: Sample) -> Iterator[Problem]:
     if sample.apart:
         words = ", ".join(f"{name} {rate:.6g}" for name, rate in sample.apart)
         yield Problem(
-            code="insufficient-data",
-            message="a print is of one iteration, and nothing says how long those between took; "
-            f"the ways to count differ too much ({words}): print every iteration, or means",
+            code="averages-differ",
+            message=(
+                f"it matters what the printed numbers are means over ({words}), and nothing says "
+                "it; say it (averaging)"
+                if sample.is_unsaid
+                else "a print is of one iteration, and nothing says how long those between took; "
+                f"the ways to count differ too much ({words}): print every iteration, or means"
+            ),
         )
 
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from pytest_dlperf.core.log_pattern import Scope
 from pytest_dlperf.core.run import Span
+from pytest_dlperf.measure.logs.by_clock import clock_windows
+from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.declare import FIGURES, LEAST, MOST
 from pytest_dlperf.measure.logs.windows import LogWindows
 
@@ -95,13 +97,19 @@ def scaled(
     factor: float | None,
     batch: float | None,
     varies: bool,
+    clock: Clock,
+    by_clock: bool = False,
 ) -> RateSeries:
     """Return the rates of all devices; empty if what it takes to scale them is unknown.
 
     ``factor`` is that of ``factor_of``. ``batch`` is the work of one iteration of all devices, or
-    the most of it where it ``varies``.
+    the most of it where it ``varies``. ``by_clock`` is set where the clock alone says how long
+    iterations took.
     """
-    window = windows.columns()
+    window = {**windows.columns()}
+    window["at_s"] = clock.unwrapped(window["at_s"])
+    if by_clock:
+        window = clock_windows(window, clock.resolution)
     global_batch = np.nan if batch is None else batch
     # A printed rate goes before one that the batch size and the time make.
     by_rate = ~np.isnan(window["rate"]) & (factor is not None)

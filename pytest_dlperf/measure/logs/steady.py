@@ -69,7 +69,7 @@ def count_at_once(
     windows["label"] = done
     windows["epoch_begins"] = begins.astype(np.float64)
     running = progress.running
-    has_speed = ~(np.isnan(windows["rate"]) & np.isnan(windows["seconds_each"]))
+    has_speed = _have_speed(windows, fmt)
     if fmt.averaging == "running":
         if not has_speed.all():
             return None
@@ -108,6 +108,13 @@ def _windows(columns: Columns) -> dict[str, Floats]:
         "prints": np.ones(len(rate)),
         **{name: columns[name] for name in FIGURES},
     }
+
+
+def _have_speed(windows: dict[str, Floats], fmt: Format) -> Flags:
+    """Return which windows say how long they took."""
+    if fmt.by_clock:
+        return ~np.isnan(windows["at_s"])
+    return ~(np.isnan(windows["rate"]) & np.isnan(windows["seconds_each"]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ stay the same; it takes several ranks that print one step for one; and it undoes
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -166,7 +166,7 @@ class Timeline:
         #: The first print says itself that its iterations are the first of the run.
         self._begins_at_0 = False
         self._work = UsualWork(fmt.cost_resolution)
-        self._half: int | None = None
+        self._half: LogRecord | None = None
         #: Prints that include the time of something other than training.
         self.left_out = 0
         least = _BAR_SECONDS if fmt.bar else 0.0
@@ -254,7 +254,8 @@ class Timeline:
             self.whole_run = record.whole_run
         if rank is not None:
             self.ranks.lines[rank] += 1
-        step = self._joined_step(record)
+        record = self._completed(record)
+        step = record.step if record.step >= 0 else None
         progress = self._progress
         self._hear_loss(record, step)
         if (
@@ -303,15 +304,18 @@ class Timeline:
         if self._format.bar and record.step < 0:
             self.untrained.sample(record, self._progress.counted)
 
-    def _joined_step(self, record: LogRecord) -> int | None:
-        """Return the step of a record, or that of the line before if two lines are one record."""
+    def _completed(self, record: LogRecord) -> LogRecord:
+        """Return a record of two lines as one, where its second has come; else without a step."""
         if not self._format.two_lines:
-            return record.step if record.step >= 0 else None
-        if record.step >= 0:
-            self._half = record.step
-            return None
-        half, self._half = self._half, None
-        return half
+            return record
+        has_speed = record.rate is not None or record.seconds is not None
+        if record.step >= 0 and not has_speed:
+            self._half = record
+            return replace(record, step=-1)
+        half, self._half = self._half, None if has_speed else self._half
+        if record.step >= 0 or not has_speed or half is None:
+            return record
+        return replace(record, step=half.step, epoch=half.epoch, loss=record.loss or half.loss)
 
     def _count(self, record: LogRecord, step: int) -> int:
         """Count the record's iterations; return the first of them."""
@@ -379,7 +383,7 @@ class Timeline:
         self, record: LogRecord, step: int, first: int, at_s: float | None
     ) -> LogWindow | None:
         rate, seconds = measured(record.rate), measured(record.seconds)
-        if rate is None and seconds is None:
+        if rate is None and seconds is None and (not self._format.by_clock or at_s is None):
             return None
         own_rate, own_seconds, wait = rate, seconds, waited(record.data_wait_seconds)
         if self._format.averaging == "running":

@@ -11,10 +11,11 @@ import math
 import re
 import signal
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.log_pattern import LogPattern
+from pytest_dlperf.core.log_pattern import LogPattern, regex_bytes
 from pytest_dlperf.measure.logs.declare import NOT_FINITE, NUMBER, Format, LogRecord
 from pytest_dlperf.measure.logs.registry import SAMPLES
 
@@ -30,49 +31,72 @@ def format_of_pattern(declared: LogPattern) -> Format:
 
     Its parser raises ``UsageError`` where the pattern takes too long on a line of the log.
     """
-    compiled = re.compile(declared.regex_bytes)
-    groups = set(compiled.groupindex)
-    number = re.compile(NUMBER)
-    not_finite = re.compile(rb"(?<![A-Za-z0-9_])" + NOT_FINITE).search
-    search = _Bounded(compiled, declared.regex)
-
-    def value(match: re.Match[bytes], group: str) -> float | None:
-        text = match[group] if group in groups else None
-        found = number.fullmatch(text.rstrip(b",;")) if text is not None else None
-        return float(found[1].replace(b",", b"")) if found else None
-
-    def seconds(match: re.Match[bytes], group: str, in_milliseconds: str) -> float | None:
-        found = value(match, in_milliseconds)
-        return value(match, group) if found is None else found / 1000
-
-    def lost(match: re.Match[bytes]) -> bool:
-        # Other text may be around it, as in tensor(nan, device='cuda:0').
-        text = match["loss"] if "loss" in groups else None
-        return text is not None and not_finite(text) is not None
+    searches = [_Search(regex) for regex in declared.regexes]
 
     def parse(line: bytes) -> LogRecord | None:
-        match = search(line)
-        step = value(match, "step") if match else None
-        if match is None or step is None or not 0 <= step < 1e15:
+        texts: dict[str, bytes] = {}
+        for search in searches:
+            texts = {**search(line), **texts}
+        step = _number(texts, "step")
+        if not texts or (step is not None and not 0 <= step < 1e15):
             return None
-        epoch = value(match, "epoch")
+        if step is None and ("step" in texts or all(search.has_step for search in searches)):
+            return None
+        epoch = _number(texts, "epoch")
+        # Other text may be around it, as in tensor(nan, device='cuda:0').
+        is_lost = _NOT_FINITE.search(texts.get("loss", b"")) is not None
         return LogRecord(
-            step=int(step),
+            step=-1 if step is None else int(step),
             epoch=None if epoch is None else int(epoch),
-            rate=value(match, "rate"),
-            seconds=seconds(match, "seconds", "milliseconds"),
-            data_wait_seconds=seconds(match, "data", "data_milliseconds"),
-            loss=math.inf if lost(match) else value(match, "loss"),
+            rate=_number(texts, "rate"),
+            seconds=_seconds(texts, "seconds", "milliseconds"),
+            data_wait_seconds=_seconds(texts, "data", "data_milliseconds"),
+            loss=math.inf if is_lost else _number(texts, "loss"),
         )
 
     return Format(
         name="pattern",
         scope=declared.scope,
-        averaging=declared.averaging,
+        averaging=declared.averaging or "window",
+        is_averaging_said=bool(declared.averaging) or declared.clock_suffices,
         unit=declared.unit or SAMPLES,
         anchors=(b"\n",),
         parse=parse,
+        by_clock=declared.clock_suffices,
+        two_lines=not declared.clock_suffices
+        and (len(searches) > 1 or any("|" in regex for regex in declared.regexes)),
     )
+
+
+_NUMBER: Final = re.compile(NUMBER)
+_NOT_FINITE: Final = re.compile(rb"(?<![A-Za-z0-9_])" + NOT_FINITE)
+
+
+def _number(found: Mapping[str, bytes], group: str) -> float | None:
+    match = _NUMBER.fullmatch(found[group].rstrip(b",;")) if group in found else None
+    return float(match[1].replace(b",", b"")) if match else None
+
+
+def _seconds(found: Mapping[str, bytes], group: str, in_milliseconds: str) -> float | None:
+    number = _number(found, in_milliseconds)
+    return _number(found, group) if number is None else number / 1000
+
+
+class _Search:
+    """One of a user's patterns."""
+
+    def __init__(self, regex: str) -> None:
+        compiled = re.compile(regex_bytes(regex))
+        self._search = _Bounded(compiled, regex)
+        #: Whether each of its matches has a step.
+        self.has_step = "step" in compiled.groupindex and "|" not in regex
+
+    def __call__(self, line: bytes) -> dict[str, bytes]:
+        """Return the text of each group that is found."""
+        match = self._search(line)
+        if match is None:
+            return {}
+        return {name: text for name, text in match.groupdict().items() if text is not None}
 
 
 class _TooLongError(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,49 @@ def test_one_long_stall_is_unsteady_and_named(tmp_path: Path, capsys: pytest.Cap
     assert (
         "most by iterations 291 to 300" in values["reason"] or "iterations 2" in values["reason"]
     )
+
+
+def stamped(path: Path, every_s: float, rate: float = 85.0) -> Path:
+    """Write a log of DeepSpeed's that prints so often, ten steps each, and always one rate."""
+    start = datetime(2023, 4, 18, 8)
+    path.write_text(
+        "".join(
+            f"[{start + timedelta(seconds=every_s * i):%Y-%m-%d %H:%M:%S},000] [INFO] "
+            f"[timer.py:199:stop] epoch=0/micro_step={10 * i}/global_step={10 * i}, "
+            f"RunningAvgSamplesPerSec={rate}, CurrSamplesPerSec={rate}, MemAllocated=10.77GB\n"
+            for i in range(1, 31)
+        ),
+        encoding="utf-8",
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("every_s", "rate", "verdict"),
+    [(37, 85.0, "passed"), (74, 85.0, "unsteady"), (74, 42.5, "regressed")],
+)
+def test_a_change_that_the_clocks_of_the_logs_contradict_is_not_certified(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    every_s: float,
+    rate: float,
+    verdict: str,
+):
+    base = stamped(tmp_path / "base.log", 37)
+    current = stamped(tmp_path / "now.log", every_s, rate)
+    _, values = judged(capsys, base, current)
+    assert values["verdict"] == verdict
+    assert ("iterations by the clock -50.0 %" in values["reason"]) is (verdict == "unsteady")
+
+
+def test_a_mean_of_printed_rates_that_the_clock_contradicts_is_not_certified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    sides = [stamped(tmp_path / f"{name}.log", 37) for name in ("base", "now")]
+    sizes = ("--world_size=8", "--batch_size_per_device=8")
+    _, values = judged(capsys, *sides, "--rule=dlperf", "--until=1000", *sizes)
+    assert values["verdict"] == "unsteady"
+    assert "by the clock" in values["reason"]
 
 
 def test_another_world_size_is_incomparable(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

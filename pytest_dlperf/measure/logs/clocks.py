@@ -1,0 +1,185 @@
+"""The clock of a log: the time stamps of its lines, in seconds of which only differences count.
+
+A log has one clock: the first that is seen. Without a year, or without a date, it starts over, and
+``unwrapped`` makes it go on.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Places = NDArray[np.intp]
+
+_DAY: Final = 86400.0
+_TIME: Final = (
+    rb"(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d):(?P<second>[0-5]\d|60)"
+    rb"(?:[.,](?P<fraction>\d{1,9}))?(?!\d|:)"
+)
+_MONTHS: Final = (b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec").split()
+#: Days of a year without 29 February before each month.
+_BEFORE: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
+#: A stamp is within so many bytes of a line's begin.
+_HEAD: Final = 200
+#: A log whose first records have none has no clock.
+_PATIENCE: Final = 64
+#: So many records of a block are looked at, in runs of records that follow each other.
+_RUNS: Final = 8
+_RUN: Final = 32
+#: A clock that falls by more has started over.
+_FALL: Final = _DAY / 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Style:
+    """How time is written."""
+
+    #: In words, for a sentence.
+    name: str
+    #: Finds a stamp in the head of a line; its groups are parts of a date.
+    pattern: re.Pattern[bytes]
+    #: After so many seconds it starts over; 0: never.
+    period: float = 0.0
+
+
+def _style(name: str, pattern: bytes, period: float = 0.0) -> Style:
+    return Style(name=name, pattern=re.compile(pattern), period=period)
+
+
+#: Looked for in this order.
+STYLES: Final = (
+    _style(
+        "date and time",
+        rb"(?<!\d)(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[ T]" + _TIME,
+    ),
+    # https://github.com/mlcommons/logging/blob/master/mlperf_logging/mllog/mllog.py
+    _style("time_ms of MLPerf", rb'"time_ms": (?P<milliseconds>\d{10,16})\b'),
+    # rich's ``[%x %X]``, whose month comes first where nobody set another locale
+    _style(
+        "date and time",
+        rb"(?<!\d)(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{4}|\d\d)[ ,]{1,2}" + _TIME,
+    ),
+    _style(
+        "month and day without a year",
+        rb"(?<![\d/-])(?P<month>\d\d)[-/](?P<day>\d\d) " + _TIME,
+        365 * _DAY,
+    ),
+    # glog and absl
+    _style(
+        "month and day without a year",
+        rb"\b[IWEF](?P<month>\d\d)(?P<day>\d\d) " + _TIME,
+        365 * _DAY,
+    ),
+    _style(
+        "month and day without a year",
+        rb"\b(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (?P<day>[ \d]\d) " + _TIME,
+        365 * _DAY,
+    ),
+    # Only where a line begins: later it is as often what is left or was taken.
+    _style(
+        "time of day without a date",
+        rb"^\W{0,3}(?:[A-Z]{4,8}\W{1,4})?" + _TIME + rb"(?!<)",
+        _DAY,
+    ),
+)
+
+
+class Clock:
+    """Reads the stamps of one log."""
+
+    def __init__(self) -> None:
+        #: The log's, once it is seen.
+        self.style: Style | None = None
+        #: Seconds to which it is written.
+        self.resolution = 1.0
+        self._without = 0
+
+    def read(self, line: bytes) -> float | None:
+        """Return the seconds of a line's stamp; None if it has none of the log's style."""
+        if self.style is None:
+            return self._first(line)
+        match = self.style.pattern.search(line[:_HEAD])
+        return None if match is None else _seconds(match)
+
+    def _first(self, line: bytes) -> float | None:
+        if self._without >= _PATIENCE:
+            return None
+        for style in STYLES:
+            match = style.pattern.search(line[:_HEAD])
+            if match is not None and (seconds := _seconds(match)) is not None:
+                self.style = style
+                self.resolution = _resolution(match)
+                return seconds
+        self._without += 1
+        return None
+
+    def unwrapped(self, at_s: Floats) -> Floats:
+        """Return stamps in their order as those of a clock that does not start over."""
+        known = np.flatnonzero(~np.isnan(at_s))
+        if self.style is None or not self.style.period or len(known) < 2:
+            return at_s
+        steps = np.diff(at_s[known])
+        # A clock without a year has no 29 February either: the next day has its place.
+        later = np.where(steps < -2 * _DAY, self.style.period, _DAY)
+        turns = np.cumsum(np.where(steps < -_FALL, later, 0.0))
+        going_on = at_s.copy()
+        going_on[known[1:]] += turns
+        return going_on
+
+
+def sample(count: int) -> Places:
+    """Return the indices of the records of a block whose stamps are read: some runs of them."""
+    if count <= _RUNS * _RUN:
+        return np.arange(count)
+    starts = np.linspace(0, count - _RUN, _RUNS).astype(np.intp)
+    return np.unique(starts[:, np.newaxis] + np.arange(_RUN))
+
+
+def stamp(line: bytes) -> float | None:
+    """Return the seconds of a line's stamp of any style; None if it has none."""
+    return Clock().read(line)
+
+
+def _seconds(match: re.Match[bytes]) -> float | None:
+    parts = match.groupdict()
+    if "milliseconds" in parts:
+        return int(parts["milliseconds"]) / 1000
+    days = _days(parts)
+    if days is None:
+        return None
+    fraction = parts["fraction"]
+    clock = int(parts["hour"]) * 3600 + int(parts["minute"]) * 60 + int(parts["second"])
+    return days * _DAY + clock + (float(b"0." + fraction) if fraction else 0.0)
+
+
+def _days(parts: dict[str, bytes]) -> int | None:
+    """Return days since some day; None if there is no such day."""
+    if "day" not in parts:
+        return 0
+    day = int(parts["day"])
+    month = _MONTHS.index(parts["name"]) + 1 if "name" in parts else int(parts["month"])
+    if month > 12 and day <= 12:
+        month, day = day, month
+    if not 1 <= month <= 12 or not 1 <= day <= 31:
+        return None
+    days = _BEFORE[month - 1] + day
+    if "year" not in parts:
+        return days
+    year = int(parts["year"])
+    # The 29 Februaries until the end of the last February
+    leaps = year if month > 2 else year - 1
+    return days + 365 * year + leaps // 4 - leaps // 100 + leaps // 400
+
+
+def _resolution(match: re.Match[bytes]) -> float:
+    parts = match.groupdict()
+    if "milliseconds" in parts:
+        return 0.001
+    return 10.0 ** -len(parts["fraction"] or b"")

@@ -1,0 +1,224 @@
+"""The clock of a log's lines: how it is written, what it says alone, and where it contradicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_dlperf.core.log_pattern import pattern
+from pytest_dlperf.measure.logs.clocks import STYLES, Clock, sample, stamp
+from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
+from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
+from tests.unit.measure.test_log_scale import codes, message, read
+
+START = datetime(2023, 12, 31, 23, 58, 0)
+#: How programs write a time.
+WRITTEN: dict[str, Callable[[datetime], str]] = {
+    "iso": lambda time: f"[{time:%Y-%m-%d %H:%M:%S},{time.microsecond // 1000:03d}] ",
+    "slashes": lambda time: f"{time:%Y/%m/%d %H:%M:%S} - INFO - ",
+    "without a year": lambda time: f"[{time:%m/%d %H:%M:%S}] ",
+    "with a name in it": lambda time: f"[{time:%m/%d %H:%M:%S} d2.utils.events]: ",
+    "rich": lambda time: f"[{time:%m/%d/%y %H:%M:%S}] INFO ",
+    "time alone": lambda time: f"{time:%H:%M:%S} ",
+    "time alone in brackets": lambda time: f"[{time:%H:%M:%S}] INFO ",
+    "time after a level": lambda time: f"INFO {time:%H:%M:%S} ",
+    "glog": lambda time: f"I{time:%m%d %H:%M:%S}.{time.microsecond:06d} 17 train.py:3] ",
+    "syslog": lambda time: f"{time:%b %d %H:%M:%S} host ",
+    "ctime": lambda time: f"{time:%a %b %d %H:%M:%S %Y} ",
+    "mllog": lambda time: (
+        f'{{"time_ms": {1700000000000 + round((time - START) / timedelta(milliseconds=1))}}} '
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WRITTEN.values(), ids=WRITTEN)
+def test_a_clock_goes_on_over_midnight_and_the_new_year(write: Callable[[datetime], str]) -> None:
+    clock = Clock()
+    times = [START + timedelta(seconds=10 * i) for i in range(40)]
+    at_s = np.array([clock.read(f"{write(time)}step 1".encode()) for time in times], dtype=float)
+
+    assert np.diff(clock.unwrapped(at_s)) == pytest.approx(10)
+
+
+@pytest.mark.parametrize("year", [2023, 2024])
+def test_a_clock_without_a_year_passes_the_end_of_february(year: int) -> None:
+    clock = Clock()
+    times = [datetime(year, 2, 28) + timedelta(hours=3 * i) for i in range(20)]
+    at_s = np.array([clock.read(f"[{time:%m/%d %H:%M:%S}]".encode()) for time in times])
+
+    assert np.diff(clock.unwrapped(at_s)) == pytest.approx(3 * 3600)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b" 10%|#  | 3/4 [00:08<00:12, 127.70it/s]",
+        b"Epoch: [0]  [  10/150]  eta: 0:01:00  time: 0.5",
+        b"step 3 elapsed 00:10:00",
+        b"00:08<00:12 left",
+        b"2023-13-41 10:00:00",
+        b"ratio 12/25",
+    ],
+)
+def test_what_is_left_or_was_taken_is_no_clock(line: bytes) -> None:
+    assert stamp(line) is None
+
+
+def test_a_log_has_one_clock() -> None:
+    clock = Clock()
+
+    assert clock.read(b"[12/25 15:17:22] step 1") is not None
+    assert clock.read(b"2023-12-25 15:17:23 step 2") is None
+    assert clock.style in STYLES
+
+
+def test_some_records_of_a_long_block_are_looked_at_next_to_each_other() -> None:
+    indices = sample(100_000)
+
+    assert len(indices) == 256
+    assert np.sum(np.diff(indices) == 1) >= 240
+    assert list(sample(5)) == [0, 1, 2, 3, 4]
+
+
+STEP = r"step (?P<step>\d+)"
+
+
+def by_step(path: Path, write: Callable[[datetime], str], **options: object) -> LogResult:
+    lines = (f"{write(START + timedelta(seconds=3 * i))}step {i} loss 2.5" for i in range(1, 201))
+    path.write_text("\n".join(lines), encoding="utf-8")
+    fmt = format_of_pattern(pattern(STEP))
+    return extract(path, ParseOptions(fmt=fmt, **options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rule", ["time-weighted", "dlperf-time"])
+@pytest.mark.parametrize("write", WRITTEN.values(), ids=WRITTEN)
+def test_a_step_alone_suffices_where_the_lines_have_a_clock(
+    tmp_path: Path, write: Callable[[datetime], str], rule: str
+) -> None:
+    result = by_step(
+        tmp_path / "train.log", write, rule=rule, batch_size_per_device=6, world_size=1
+    )
+
+    assert result.throughput == pytest.approx(2)
+
+
+def test_a_step_alone_without_a_clock_gives_none(tmp_path: Path) -> None:
+    result = by_step(tmp_path / "train.log", lambda _: "", batch_size_per_device=6, world_size=1)
+
+    assert result.throughput is None
+    assert "no clock that is known: date and time" in message(result, "insufficient-data")
+
+
+def test_a_step_alone_needs_the_work_of_an_iteration(tmp_path: Path) -> None:
+    result = by_step(tmp_path / "train.log", WRITTEN["time alone"])
+
+    assert "time of day without a date" in message(result, "unknown-scale")
+
+
+def deepspeed(every_s: Callable[[int], float], rate: float = 85.0, count: int = 40) -> str:
+    """Return prints of DeepSpeed, ten steps apart."""
+    time, lines = START, []
+    for i in range(1, count + 1):
+        time += timedelta(seconds=every_s(i))
+        lines.append(
+            f"[{time:%Y-%m-%d %H:%M:%S},{time.microsecond // 1000:03d}] [INFO] "
+            f"[timer.py:199:stop] epoch=0/micro_step={10 * i}/global_step={10 * i}, "
+            f"RunningAvgSamplesPerSec={rate + 1}, CurrSamplesPerSec={rate}, MemAllocated=10.77GB"
+        )
+    return "\n".join(lines)
+
+
+SIZES = {"batch_size_per_device": 8, "world_size": 8}
+
+
+def test_rates_that_the_clock_contradicts_give_no_number(tmp_path: Path) -> None:
+    result = read(tmp_path / "train.log", deepspeed(lambda _: 37.7), **SIZES)
+
+    assert result.throughput is None
+    said = message(result, "clock-mismatch")
+    assert "85 samples/s" in said
+    assert f"{640 / 37.7:.6g}" in said
+
+
+def test_rules_that_name_what_they_take_give_a_number_that_the_clock_contradicts(
+    tmp_path: Path,
+) -> None:
+    text = deepspeed(lambda _: 37.7)
+
+    by_time = read(tmp_path / "a.log", text, rule="dlperf-time", until=1000, **SIZES)
+    printed = read(tmp_path / "b.log", text, rule="dlperf", until=1000, **SIZES)
+
+    assert by_time.throughput == pytest.approx(640 / 37.7)
+    assert printed.throughput == pytest.approx(85)
+    assert "clock-mismatch" in codes(printed)
+
+
+@pytest.mark.parametrize(
+    "every_s",
+    [
+        lambda _: 640 / 85,
+        # An evaluation every other print, and one long checkpoint
+        lambda i: 640 / 85 + (i % 2) * 30,
+        lambda i: 640 / 85 + (i == 20) * 3000,
+    ],
+    ids=["as printed", "evaluations", "a checkpoint"],
+)
+def test_pauses_between_prints_do_not_contradict_rates(
+    tmp_path: Path, every_s: Callable[[int], float]
+) -> None:
+    result = read(tmp_path / "train.log", deepspeed(every_s), **SIZES)
+
+    assert result.throughput == pytest.approx(85)
+    assert "clock-mismatch" not in codes(result)
+
+
+def test_stamps_of_whole_seconds_do_not_contradict_short_steps(tmp_path: Path) -> None:
+    fmt = format_of_pattern(pattern(r"step (?P<step>\d+) (?P<rate>\S+) it/s", unit="samples"))
+    lines = (
+        f"[{START + timedelta(seconds=1.4 * i):%m/%d %H:%M:%S}] step {i} 0.714 it/s"
+        for i in range(300)
+    )
+
+    result = read(
+        tmp_path / "train.log",
+        "\n".join(lines),
+        fmt=fmt,
+        batch_size_per_device=1,
+        world_size=1,
+    )
+
+    assert result.throughput == pytest.approx(0.714)
+
+
+def test_a_rate_too_low_for_one_sample_an_iteration_contradicts_the_clock(tmp_path: Path) -> None:
+    result = read(tmp_path / "train.log", deepspeed(lambda _: 37.7, rate=0.1))
+
+    assert "0.377 samples an iteration" in message(result, "clock-mismatch")
+
+
+@pytest.mark.parametrize(
+    ("line", "contradicts"),
+    [("saving checkpoint to /x", False), ("Evaluation: loss 2.0", False), ("reward 3.1", True)],
+)
+def test_an_evaluation_before_each_print_contradicts_nothing(
+    tmp_path: Path, line: str, contradicts: bool
+) -> None:
+    prints = deepspeed(lambda _: 37.7).replace("\n", f"\n{line}\n")
+
+    result = read(tmp_path / "train.log", prints, **SIZES)
+
+    assert (result.throughput is None) is contradicts
+    assert ("clock-mismatch" in codes(result)) is contradicts
+
+
+def test_no_evaluation_makes_a_clock_faster(tmp_path: Path) -> None:
+    prints = deepspeed(lambda _: 5.0).replace("\n", "\nEvaluation\n")
+
+    result = read(tmp_path / "train.log", prints, **SIZES)
+
+    assert f"{640 / 5.0:.6g}" in message(result, "clock-mismatch")
