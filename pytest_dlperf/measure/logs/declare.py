@@ -35,6 +35,8 @@ class LogRecord:
     rate: float | None = None
     #: Of one iteration; the rate where no rate is printed.
     seconds: float | None = None
+    #: Of training since it began, by a clock that goes on with it alone.
+    elapsed_s: float | None = None
     #: Of one iteration, within ``seconds``.
     data_wait_seconds: float | None = None
     #: Infinite if the printed loss is not a finite number.
@@ -152,8 +154,15 @@ class Format:
     counter: Literal["epoch", "global", "either", "stalls"] = "epoch"
     #: False where nobody said what a rate is a mean over, and ``window`` is assumed.
     is_averaging_said: bool = True
-    #: The step is on one line (a record without a rate), the rate on a later one (step -1).
-    two_lines: bool = False
+    #: A record is on several lines, the step on the first: see ``joined.py``.
+    several_lines: bool = False
+    #: ``elapsed_s`` is printed, from which the time of an iteration is made.
+    cumulative: bool = False
+    #: The clock of a window runs on from one epoch into the next, with what is done between.
+    spans_epochs: bool = False
+    #: Seconds to which a running mean's whole time is rounded: windows short of five times as
+    #: much are joined.
+    clock_resolution: float = 0.0
     #: Whose batch size the log's settings have. A path's is that of a device.
     batch_of: Literal["device", "node", "global"] = "device"
     #: Where the program itself left its warm-up out of what it prints.
@@ -274,6 +283,31 @@ class Loss(Field):
         return math.inf if match[1] is None else float(match[1].replace(b",", b""))
 
 
+class Inverse(Field):
+    """A labelled number of which a record has the inverse."""
+
+    __slots__ = ()
+
+    def __call__(self, line: bytes) -> float | None:
+        """Return one over the number; None where it is absent or 0."""
+        value = super().__call__(line)
+        return 1 / value if value and math.isfinite(1 / value) else None
+
+
+class Either(Field):
+    """The first of several fields that a line has."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, *fields: Field) -> None:
+        self._fields = fields
+
+    def __call__(self, line: bytes) -> float | None:
+        """Return the number, or None where the line has none of the fields."""
+        numbers = (field(line) for field in self._fields)
+        return next((number for number in numbers if number is not None), None)
+
+
 #: Fields of a record that are whole numbers.
 WHOLE_FIELDS: Final = frozenset(
     {
@@ -302,15 +336,15 @@ def parser(
     *steps: Step,
     required: Collection[str] = (),
     excluded: Collection[bytes] = (),
-    alone: str = "",
+    alone: Collection[str] = (),
     **fields: Field,
 ) -> Callable[[bytes], LogRecord | None]:
     """Return the parser of lines with labelled numbers, which is all that most formats need.
 
     The step is that of the first of ``steps`` that matches: a field, or a pattern whose groups
     are whole-number fields of the record. A line is not a record if none matches, if it lacks a
-    ``required`` field, or if it has an ``excluded`` word. A line that has the field ``alone``
-    needs no step: the record's step is -1 then.
+    ``required`` field, or if it has an ``excluded`` word. A line that has one of the fields
+    ``alone`` needs no step: the record's step is -1 then.
     """
     step_readers = [_step_reader(step) for step in steps]
     readers = [
@@ -322,20 +356,19 @@ def parser(
         for word in excluded:
             if word in line:
                 return None
-        needed: Collection[str] = required
         for read_step in step_readers:
             values: dict[str, Any] | None = read_step(line)
             if values is not None:
                 break
         else:
-            values, needed = {"step": -1}, (alone,)
-            if not alone:
-                return None
+            values = {"step": -1}
+        needs = required if values["step"] >= 0 else ()
         for name, read in readers:
-            values[name] = read(line)
-        for name in needed:
-            if values[name] is None:
+            value = values[name] = read(line)
+            if value is None and name in needs:
                 return None
+        if values["step"] < 0 and not any(values[name] is not None for name in alone):
+            return None
         return LogRecord(**values)
 
     return parse

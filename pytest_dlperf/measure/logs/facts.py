@@ -258,6 +258,8 @@ class Facts:
     update_batch: int | None = None
     #: The same by MLPerf's events. Where lines have a rate, their step may count samples.
     event_batch: int | None = None
+    #: Tokens of an iteration of all devices.
+    iteration_tokens: int | None = None
     data_parallel: int | None = None
     #: TensorFlow's models print this if the batch is not that of all.
     per_replica: bool = False
@@ -288,6 +290,7 @@ class Facts:
         if b"Total train batch size" in block:
             self._look_at_trainer(block)
         self.event_batch = self.event_batch or update_batch.batch_of_events(block)
+        self.iteration_tokens = self.iteration_tokens or update_batch.tokens_of_iteration(block)
         keep = self.world_size is None
         self.node_devices = self.node_devices or self._devices_in(block, _NODE, keep=keep)
         self.nodes = self.nodes or self._devices_in(block, _NODES, keep=keep)

@@ -11,6 +11,7 @@ from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, Sieve
 from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.facts import Facts
+from pytest_dlperf.measure.logs.joined import Joined
 from pytest_dlperf.measure.logs.records import Reader
 from pytest_dlperf.measure.logs.registry import needed_before, sniff
 from pytest_dlperf.measure.logs.timeline import Counted, Timeline
@@ -117,13 +118,15 @@ class _Counting:
         self.fmt = fmt
         heard = trained.with_words(fmt.for_log())
         self.timeline = Timeline(fmt, counted or Counted())
+        self._joined = Joined(fmt)
         self._reader = Reader(heard, stamped=rules.needs_stamps(options.rule))
         self._sieve = Sieve(heard.anchors)
 
     def take(self, blocks: Iterable[bytes]) -> None:
         """Take in plain blocks, whole lines."""
         for text in self._sieve.texts(blocks):
-            self.timeline.add(self._reader.columns(text))
+            self.timeline.add(self._joined.columns(self._reader.columns(text)))
+        self.timeline.add(self._joined.end())
 
     @property
     def clock(self) -> Clock:

@@ -20,7 +20,19 @@ _ENOUGH = 20
 SAMPLES: Final = "samples"
 #: Modules of ``formats/``. Where two formats read as many lines of a log, the first one has it, in
 #: the order of the modules and of their tables.
-MODULES: Final = ("dlperf", "paddle", "nvidia", "openmmlab", "examples", "trainers", "mlperf")
+MODULES: Final = (
+    "dlperf",
+    "paddle",
+    "nvidia",
+    "openmmlab",
+    "examples",
+    "tuning",
+    "trainers",
+    "mlperf",
+    "language_models",
+    "vision",
+    "series",
+)
 
 
 def sniff(block: bytes) -> Format | None:
@@ -51,16 +63,18 @@ def needed_before(block: bytes) -> list[bytes]:
 
 def _count(block: bytes, candidate: Format) -> int:
     candidate = candidate.for_log()
-    count = 0
+    steps = speeds = 0
     for line in lines_with(block, candidate.anchors):
         record = candidate.parse(line.text)
         if record is None:
             continue
-        values = (record.rate, record.seconds, record.whole_run)
-        count += any(value is not None for value in values)
-        if count >= _ENOUGH:
+        values = (record.rate, record.seconds, record.elapsed_s, record.whole_run)
+        speeds += any(value is not None for value in values)
+        steps += record.step >= 0
+        # A part of a record by itself may be of any program.
+        if (min(steps, speeds) if candidate.several_lines else speeds) >= _ENOUGH:
             break
-    return count
+    return min(steps, speeds) if candidate.several_lines else speeds
 
 
 @cache

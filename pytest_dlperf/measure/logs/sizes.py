@@ -124,7 +124,7 @@ def _batch_of_all(parsed: ParsedLog) -> float | None:
     """Return the work of an update of all devices where the log says it as such."""
     log = parsed.log_facts
     if parsed.fmt.unit == "tokens":
-        return None
+        return None if _has_rates(parsed) else log.iteration_tokens
     return log.update_batch or (None if _has_rates(parsed) else log.event_batch)
 
 

@@ -7,7 +7,7 @@ stay the same; it takes several ranks that print one step for one; and it undoes
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -40,8 +40,8 @@ _ONE_BY_ONE: Final = (
     "skipped_in_all",
     "other_loss_lost",
 )
-#: A bar shows whole seconds: shorter windows are joined.
-_BAR_SECONDS: Final = 5 - 1e-6
+#: A window has so many times the seconds to which its clock is rounded: shorter ones are joined.
+_FINER_CLOCK: Final = 5
 
 
 @dataclass(slots=True)
@@ -166,10 +166,11 @@ class Timeline:
         #: The first print says itself that its iterations are the first of the run.
         self._begins_at_0 = False
         self._work = UsualWork(fmt.cost_resolution)
-        self._half: LogRecord | None = None
         #: Prints that include the time of something other than training.
         self.left_out = 0
-        least = _BAR_SECONDS if fmt.bar else 0.0
+        # A bar shows whole seconds.
+        least = _FINER_CLOCK * (1.0 if fmt.bar else fmt.clock_resolution)
+        least = max(0.0, least - 1e-6)
         self._mean = RunningMean(self._progress, fmt, least)
 
     @property
@@ -224,9 +225,15 @@ class Timeline:
 
     def _add_at_once(self, columns: Columns) -> bool:
         fmt = self._format
-        if fmt.two_lines or fmt.counter == "stalls" or fmt.averaging == "whole":
+        if fmt.counter == "stalls" or fmt.averaging == "whole":
             return False
-        if self.ranks.lines or fmt.bar or fmt.resolution or self.untrained.has_words:
+        if (
+            self.ranks.lines
+            or fmt.bar
+            or fmt.resolution
+            or fmt.clock_resolution
+            or self.untrained.has_words
+        ):
             return False
         if any(name in columns for name in _ONE_BY_ONE):
             return False
@@ -254,7 +261,6 @@ class Timeline:
             self.whole_run = record.whole_run
         if rank is not None:
             self.ranks.lines[rank] += 1
-        record = self._completed(record)
         step = record.step if record.step >= 0 else None
         progress = self._progress
         self._hear_loss(record, step)
@@ -276,6 +282,7 @@ class Timeline:
         self.epoch_steps = record.epoch_steps
         window = None
         restarts = progress.epoch_begins and last_step is not None and step <= last_step
+        restarts = restarts and not self._format.spans_epochs
         if self.bars.aside and not restarts:
             # The window, or the mean of the run, includes the time of the other activity.
             self._mean.leave_out(step, record.seconds or 0.0)
@@ -303,19 +310,6 @@ class Timeline:
             self.loss_last = record.loss
         if self._format.bar and record.step < 0:
             self.untrained.sample(record, self._progress.counted)
-
-    def _completed(self, record: LogRecord) -> LogRecord:
-        """Return a record of two lines as one, where its second has come; else without a step."""
-        if not self._format.two_lines:
-            return record
-        has_speed = record.rate is not None or record.seconds is not None
-        if record.step >= 0 and not has_speed:
-            self._half = record
-            return replace(record, step=-1)
-        half, self._half = self._half, None if has_speed else self._half
-        if record.step >= 0 or not has_speed or half is None:
-            return record
-        return replace(record, step=half.step, epoch=half.epoch, loss=record.loss or half.loss)
 
     def _count(self, record: LogRecord, step: int) -> int:
         """Count the record's iterations; return the first of them."""

@@ -8,6 +8,9 @@ from typing import Final
 
 #: Events of MLPerf's logging library.
 _MLLOG: Final = re.compile(rb"\"key\": \"global_batch_size\", \"value\": ([1-9]\d{0,8})[,}]")
+#: nanoGPT's tokens of all processes:
+#: https://github.com/karpathy/nanoGPT/blob/master/train.py
+_TOKENS: Final = re.compile(rb"tokens per iteration will be: ([1-9][\d,]{0,24})")
 #: The account that Hugging Face's Trainer prints at its end: ``speed_metrics`` of
 #: https://github.com/huggingface/transformers/blob/main/src/transformers/trainer_utils.py
 _SAMPLES: Final = re.compile(rb"'train_samples_per_second': '?(\d{1,15}(?:\.\d{1,15})?)\b")
@@ -22,6 +25,13 @@ def batch_of_events(block: bytes) -> int | None:
     if b"global_batch_size" not in block or (match := _MLLOG.search(block)) is None:
         return None
     return int(match[1])
+
+
+def tokens_of_iteration(block: bytes) -> int | None:
+    """Return the tokens of an iteration of all devices that a block says; None if it says none."""
+    if b"tokens per iteration" not in block or (match := _TOKENS.search(block)) is None:
+        return None
+    return int(match[1].replace(b",", b""))
 
 
 def batch_of_account(text: bytes) -> int | None:

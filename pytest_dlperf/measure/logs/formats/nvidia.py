@@ -67,10 +67,10 @@ FORMATS: Final = built_in(
         averaging="window",
         unit="images",
         anchors=(b":::NVLOG",),
-        parse=parser(Field(rb"\biteration: "), alone="rate", rate=Field(rb"\btotal_ips: ")),
+        parse=parser(Field(rb"\biteration: "), alone={"rate"}, rate=Field(rb"\btotal_ips: ")),
         warmup_removed=True,
         counter="global",
-        two_lines=True,
+        several_lines=True,
     ),
     # TensorFlow 1 BERT: ``run_pretraining.py``. ``Iteration`` does not change while the loss
     # scaler skips updates; the work is done all the same.
@@ -103,7 +103,7 @@ FORMATS: Final = built_in(
         anchors=(b"training_sequences_per_second", b"Training Iteration:"),
         parse=parser(
             Field(rb"\bTraining Iteration: ", rb" "),
-            alone="whole_run",
+            alone={"whole_run"},
             whole_run=Field(rb"\btraining_sequences_per_second(?: :|['\"]:) ?"),
             loss=Loss(rb"\baverage_loss : "),
         ),

@@ -1,0 +1,156 @@
+"""Formats of programs that fine-tune language models, by examples or by rewards."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from pytest_dlperf.measure.logs.declare import (
+    GIB,
+    Either,
+    Field,
+    Format,
+    Inverse,
+    LogRecord,
+    Loss,
+    built_in,
+    finite,
+    json_count,
+    json_loss,
+    json_object,
+    parser,
+)
+
+#: verl prints numbers of NumPy as such.
+_VERL: Final = rb":(?:np\.float\d\d\()?"
+_SWIFT_STEP: Final = re.compile(
+    rb"global_step/max_steps\]?['\"]: ['\"](?P<step>\d{1,15})/(?P<total>\d{1,15})['\"]"
+)
+_SWIFT_SECONDS: Final = Either(
+    Inverse(rb"['\"]train_speed\(iter/s\)['\"]: "),
+    Field(rb"['\"]train_speed\(s/it(?:er)?\)['\"]: "),
+)
+_swift_line = parser(
+    _SWIFT_STEP,
+    required={"seconds"},
+    seconds=_SWIFT_SECONDS,
+    loss=Loss(rb"\{['\"]loss['\"]: "),
+    grad_norm=Loss(rb"['\"]grad_norm['\"]: "),
+    memory_bytes=Field(rb"['\"]memory\(GiB\)['\"]: ", per=GIB),
+)
+_OF_TRAINING: Final = ("loss", "lr", "learning_rate", "reward")
+_CLOCK: Final = re.compile(r"(?:(\d{1,6}) days?, )?(\d{1,6}):(\d\d):(\d\d)")
+
+
+def _swift(line: bytes) -> LogRecord | None:
+    """Read a record, or that the run was evaluated, whose time is in the next mean."""
+    if b"eval_loss" in line and _SWIFT_STEP.search(line):
+        return LogRecord(step=-1, aside=1)
+    return _swift_line(line)
+
+
+def _llamafactory(line: bytes) -> LogRecord | None:
+    """Read a record, or that the run was evaluated."""
+    record = json_object(line)
+    step = None if record is None else json_count(record.get("current_steps"))
+    if record is None or step is None or "total_steps" not in record:
+        return None
+    if record.get("eval_loss") is not None:
+        return LogRecord(step=-1, aside=1)
+    elapsed = _elapsed(record.get("elapsed_time"))
+    # The last line is of the whole run, and has no number of training.
+    trains = any(record.get(name) is not None for name in _OF_TRAINING)
+    if elapsed is None or step < 1 or not trains:
+        return None
+    return LogRecord(step=int(step), seconds=elapsed / step, loss=json_loss(record.get("loss")))
+
+
+def _elapsed(text: Any) -> float | None:
+    """Return the seconds of a text such as ``1 day, 2:03:04``."""
+    match = _CLOCK.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return finite(days * 86400 + hours * 3600 + minutes * 60 + seconds)
+
+
+FORMATS: Final = built_in(
+    # verl: ``verl/utils/logger/aggregate_logger.py`` with the numbers of
+    # ``verl/trainer/ppo/metric_utils.py`` (github.com/volcengine/verl): one line of all metrics.
+    # Tokens of a step over its time and all devices, without the validation.
+    Format(
+        name="verl",
+        framework="torch",
+        scope="device",
+        averaging="iteration",
+        unit="tokens",
+        first_step=1,
+        counter="global",
+        anchors=(b" - timing_s/step:", b" - perf/time_per_step:"),
+        parse=parser(
+            re.compile(rb"\bstep:(?P<step>\d{1,15}) - "),
+            required={"seconds"},
+            rate=Field(rb" - perf/throughput" + _VERL),
+            seconds=Either(
+                Field(rb" - perf/time_per_step" + _VERL), Field(rb" - timing_s/step" + _VERL)
+            ),
+            grad_norm=Loss(rb" - actor/grad_norm" + _VERL),
+            memory_bytes=Field(rb" - perf/max_memory_allocated_gb" + _VERL, per=GIB),
+            mfu=Field(rb" - perf/mfu/actor" + _VERL),
+        ),
+    ),
+    # DeepSpeed-Chat's third step: ``step3_rlhf_finetuning/main.py`` with
+    # ``print_throughput_step3`` of ``dschat/utils/perf.py`` (github.com/deepspeedai/
+    # DeepSpeedExamples): a step's losses, then its time with the generation, and the samples of
+    # all devices over it.
+    Format(
+        name="deepspeed-chat",
+        framework="torch",
+        scope="global",
+        averaging="iteration",
+        unit="samples",
+        anchors=(b"ppo_ep: ", b"PPO Epoch: ", b"|E2E latency="),
+        parse=parser(
+            re.compile(
+                rb"\b[Ee]poch: (?P<epoch>\d{1,9}) ?\| ?[Ss]tep: (?P<step>\d{1,15}) ?\| ?"
+                rb"(?:ppo_ep|PPO Epoch): "
+            ),
+            alone={"rate"},
+            rate=Field(rb"\bCurSamplesPerSec="),
+            seconds=Field(rb"\|E2E latency=", rb"s\b"),
+        ),
+        several_lines=True,
+    ),
+    # ms-swift: ``swift/plugin/callback.py`` and ``trainers/mixin.py``
+    # (github.com/modelscope/ms-swift), as a dictionary and as ``logging.jsonl``. Updates over the
+    # time since training began, a running mean; the batch is in the Trainer's own account.
+    Format(
+        name="ms-swift",
+        framework="torch",
+        scope="process",
+        averaging="running",
+        running_since=1,
+        unit="samples",
+        first_step=1,
+        counter="global",
+        anchors=(b"global_step/max_steps",),
+        parse=_swift,
+        batch_of="global",
+    ),
+    # LLaMA-Factory's ``trainer_log.jsonl``: ``src/llamafactory/train/callbacks.py``
+    # (github.com/hiyouga/LLaMA-Factory): updates, and whole seconds since training began.
+    Format(
+        name="llamafactory",
+        framework="torch",
+        scope="process",
+        averaging="running",
+        running_since=1,
+        unit="samples",
+        first_step=1,
+        counter="global",
+        anchors=(b'"current_steps": ',),
+        parse=_llamafactory,
+        clock_resolution=1.0,
+        batch_of="global",
+    ),
+)

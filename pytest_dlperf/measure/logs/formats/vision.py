@@ -1,0 +1,215 @@
+"""Formats of programs that train models of vision: detectors, recognition of text, Keras."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pytest_dlperf.measure.logs.declare import (
+    MIB,
+    Field,
+    Format,
+    LogRecord,
+    Loss,
+    built_in,
+    parser,
+)
+
+_DETECTRON_STEP: Final = Field(rb"(?:d2\.utils\.events\]:|eta: [^\n]{1,40}) {1,4}iter: ", rb"\b")
+_DETECTRON_PARTS: Final = {
+    "seconds": Field(rb"(?<![_a-z])time: "),
+    "data_wait_seconds": Field(rb"(?<![_a-z])data_time: "),
+    "loss": Loss(rb"\btotal_loss: "),
+    "memory_bytes": Field(rb"\bmax_mem: ", rb"M", per=MIB),
+}
+_detectron = parser(_DETECTRON_STEP, alone={"seconds"}, **_DETECTRON_PARTS)  # type: ignore[arg-type]
+
+
+def _detectron_mean(line: bytes) -> LogRecord | None:
+    """Read a line whose time is a mean of the whole run."""
+    return None if b"last_time: " in line else _detectron(line)
+
+
+def _detectron_window(line: bytes) -> LogRecord | None:
+    """Read a line whose time is a mean of the last iterations."""
+    return _detectron(line) if b"last_time: " in line else None
+
+
+_BAR_STEPS: Final = rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) "
+_ULTRALYTICS: Final = re.compile(
+    rb"^\s{0,12}(?P<epoch>\d{1,9})/(?P<epochs>\d{1,9})\s{1,12}[\d.]{1,9}[GM]?\s"
+    rb"[^%\n]{1,200}:\s{1,4}\d{1,3}%[^\n]{1,200}?" + _BAR_STEPS + rb"(?:"
+    rb"\[(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d\d):(?P<seconds>\d\d)<"
+    rb"|[\d.?]{1,9}(?:it/s|s/it) (?:(?:(?P<h>\d{1,6}):)?(?P<m>\d{1,2}):(?P<s>\d\d)"
+    rb"|(?P<tenths>\d{1,2}\.\d)s)(?:<|\s*$))"
+)
+
+
+def _ultralytics(line: bytes) -> LogRecord | None:
+    """Read a state of the bar of an epoch."""
+    bar = _ULTRALYTICS.match(line)
+    if bar is None:
+        return None
+    parts = [
+        float(bar[new] or bar[old] or 0)
+        for new, old in (("h", "hours"), ("m", "minutes"), ("s", "seconds"))
+    ]
+    elapsed = parts[0] * 3600 + parts[1] * 60 + parts[2] + float(bar["tenths"] or 0)
+    done = int(bar["done"])
+    if done < 1 or elapsed < 1:
+        return None
+    return LogRecord(
+        epoch=int(bar["epoch"]),
+        epochs=int(bar["epochs"]),
+        step=done,
+        bar_steps=int(bar["total"]),
+        seconds=elapsed / done,
+        aside=0,
+    )
+
+
+_KERAS_EPOCH: Final = re.compile(rb"^Epoch (?P<epoch>\d{1,9})/\d{1,9}\s*$")
+_KERAS_STEP: Final = re.compile(
+    rb"^\s{0,8}(?P<done>\d{1,15})/(?P<total>\d{1,15}) [^\n]{1,120}?\b"
+    rb"(?P<each>\d{1,9})(?P<unit>ms|us)/step\b"
+)
+_KERAS_LOSS: Final = Loss(rb"(?<![_a-z])loss: ")
+
+
+class _Keras:
+    """Reads the bars of one log: an epoch's are those with the total of its first one."""
+
+    def __init__(self) -> None:
+        self._epoch: int | None = None
+        self._total: int | None = None
+
+    def __call__(self, line: bytes) -> LogRecord | None:
+        """Read a line; None if it is not a record."""
+        if epoch := _KERAS_EPOCH.match(line):
+            self._epoch = int(epoch["epoch"])
+            return None
+        bar = _KERAS_STEP.match(line)
+        if bar is None or self._epoch is None:
+            return None
+        total = int(bar["total"])
+        self._total = self._total or total
+        loss = _KERAS_LOSS(line)
+        # The last state has the time of the validation in it.
+        if total != self._total or loss is None or b" val_" in line:
+            return None
+        per = 1000 if bar["unit"] == b"ms" else 1_000_000
+        return LogRecord(
+            epoch=self._epoch,
+            step=int(bar["done"]),
+            epoch_steps=total,
+            seconds=int(bar["each"]) / per,
+            loss=loss,
+        )
+
+
+def _keras_alone(line: bytes) -> LogRecord | None:
+    return _Keras()(line)
+
+
+FORMATS: Final = built_in(
+    # detectron2: ``CommonMetricPrinter`` of ``detectron2/utils/events.py``
+    # (github.com/facebookresearch/detectron2). Today ``time`` is the mean of the last 20
+    # iterations, and ``last_time`` is next to it; until 2022 it was the mean of the whole run,
+    # from its third iteration on. A line may be wrapped.
+    Format(
+        name="detectron2",
+        framework="torch",
+        scope="process",
+        averaging="window",
+        unit="images",
+        counter="global",
+        anchors=(b" iter: ", b" last_time: "),
+        parse=_detectron_window,
+        batch_of="global",
+    ),
+    Format(
+        name="detectron2-2019",
+        framework="torch",
+        scope="process",
+        averaging="running",
+        running_since=2,
+        resolution=0.0001,
+        unit="images",
+        counter="global",
+        anchors=(b" iter: ", b"data_time: "),
+        parse=_detectron_mean,
+        several_lines=True,
+        batch_of="global",
+    ),
+    # Ultralytics' YOLO, and YOLOv5: the bar of ``engine/trainer.py``
+    # (github.com/ultralytics/ultralytics): ``1/100  2.5G  1.2  2.3  1.4  12  640:  45%|…| 67/150
+    # [00:12<00:15, 5.5it/s]``, since 8.3 ``… 67/75 1.5s/it 1:39<11.7s``. Batches of an epoch over
+    # the time since it began. A validation's bar has no epoch.
+    Format(
+        name="ultralytics",
+        framework="torch",
+        scope="process",
+        averaging="running",
+        running_since=1,
+        unit="images",
+        first_step=1,
+        anchors=(b"it/s", b"s/it"),
+        parse=_ultralytics,
+        bar=True,
+        batch_of="global",
+    ),
+    # Keras: ``keras/src/utils/progbar.py`` (github.com/keras-team/keras). A mean of the epoch in
+    # whole milliseconds, under the line that names the epoch. Whole seconds are too coarse.
+    Format(
+        name="keras",
+        scope="process",
+        averaging="running",
+        running_since=1,
+        resolution=0.001,
+        unit="samples",
+        first_step=1,
+        anchors=(b"/step",),
+        context_anchors=(b"Epoch ",),
+        parse=_keras_alone,
+        begin=_Keras,
+        batch_of="global",
+    ),
+    # TensorFlow's slim and its object detection: ``train_step`` of ``tf_slim/learning.py``
+    # (github.com/google-research/tf-slim). Seconds of the printed step of one process.
+    Format(
+        name="tf-slim",
+        framework="tensorflow",
+        scope="process",
+        averaging="iteration",
+        unit="images",
+        first_step=1,
+        counter="global",
+        anchors=(b" sec/step)",),
+        parse=parser(
+            Field(rb"\bglobal step ", rb": loss"),
+            required={"seconds"},
+            seconds=Field(rb" \(", rb" sec/step\)"),
+            loss=Loss(rb": loss = "),
+        ),
+    ),
+    # deep-text-recognition-benchmark: ``train.py`` (github.com/clovaai/
+    # deep-text-recognition-benchmark). Seconds since training began, with its validations.
+    Format(
+        name="deep-text-recognition",
+        framework="torch",
+        scope="process",
+        averaging="window",
+        unit="images",
+        first_step=1,
+        counter="global",
+        anchors=(b"Elapsed_time: ",),
+        parse=parser(
+            re.compile(rb"\[(?P<step>\d{1,15})/(?P<total>\d{1,15})\] Train loss: "),
+            required={"elapsed_s"},
+            elapsed_s=Field(rb"\bElapsed_time: "),
+            loss=Loss(rb"\bTrain loss: "),
+        ),
+        cumulative=True,
+        batch_of="global",
+    ),
+)

@@ -1,0 +1,73 @@
+"""Lines of programs of vision and of time series, by their format strings."""
+
+from __future__ import annotations
+
+
+def detectron2(i: int, s: float) -> str:
+    return (
+        f"[12/22 22:29:54 d2.utils.events]:  eta: 0:02:30  iter: {i}  total_loss: 7.109  "
+        f"loss_cls: 0.5  time: {s:.4f}  last_time: {s:.4f}  data_time: 0.0010  "
+        "last_data_time: 0.0010   lr: 0.002  max_mem: 2706M"
+    )
+
+
+def detectron2_2019(i: int, s: float) -> str:
+    return (
+        f"[12/22 22:29:54 d2.utils.events]:  eta: 0:02:30  iter: {i}  total_loss: 7.109  "
+        f"loss_cls: 0.5  time: {s:.4f}  data_time: 0.0010  lr: 0.002  max_mem: 2706M"
+    )
+
+
+def detectron2_wrapped(i: int, s: float) -> str:
+    head, _, tail = detectron2_2019(i, s).partition("  time: ")
+    return f"{head}\n  time: {tail}"
+
+
+def _epoch_clock(i: int, s: float) -> str:
+    seconds = round((i + 1) * s)
+    return f"{seconds // 60:02d}:{seconds % 60:02d}"
+
+
+def ultralytics(i: int, s: float) -> str:
+    return (
+        f"\r        1/1      2.51G      1.234      2.345      1.456         12        640:  "
+        f"45%|████▌     | {i + 1}/150 [{_epoch_clock(i, s)}<00:15,  5.5it/s]"
+    )
+
+
+def ultralytics_8_3(i: int, s: float) -> str:
+    seconds = round((i + 1) * s)
+    clock = f"{seconds:.1f}s" if seconds < 60 else f"{seconds // 60}:{seconds % 60:02d}"
+    return (
+        f"\r        1/1      2.51G      1.234      2.345      1.456         12        640: "
+        f"89% ━━━━━━━━━━╸─ {i + 1}/150 1.5s/it {clock}<11.7s"
+    )
+
+
+def keras(i: int, s: float) -> str:
+    head = "Epoch 1/1\n" if i == 0 else ""
+    return f"{head}{i + 1}/150 ━━╸━━━━ 10s {s * 1000:.0f}ms/step - accuracy: 0.1 - loss: 2.3012"
+
+
+def keras_2(i: int, s: float) -> str:
+    head = "Epoch 1/1\n" if i == 0 else ""
+    return f"{head}{i + 1}/150 [==>...] - 12s {s * 1000:.0f}ms/step - loss: 2.3012 - acc: 0.1"
+
+
+def tf_slim(i: int, s: float) -> str:
+    line = f"INFO:tensorflow:global step {i + 1}: loss = 6.5264 ({s:.3f} sec/step)"
+    return f"{line}\nINFO:tensorflow:global_step/sec: 0.0339311"
+
+
+def deep_text_recognition(i: int, s: float) -> str:
+    return (
+        f"[{i + 1}/150] Train loss: 0.00301, Valid loss: 0.00838, "
+        f"Elapsed_time: {3 + (i + 1) * s:.5f}"
+    )
+
+
+def informer(i: int, s: float) -> str:
+    return (
+        f"\titers: {i + 1}, epoch: 1 | loss: 0.1245885\n"
+        f"\tspeed: {s:.4f}s/iter; left time: 69436.6002s"
+    )
