@@ -92,6 +92,7 @@ MEANINGS: Final = {
     "iterations do not count",
     "unfrozen": "a process of an arm could not be frozen while the other arm had its turns",
     "unknown-format": "no format fits the log, or more than one",
+    "unreadable-log": "a file is empty, compressed or binary, and not the text of a log",
     "unknown-scale": "a log does not say whether its rates are of a device or of all",
     "unstable": "mean of rates, median and time-weighted rate disagree by more than a tenth",
     "turns-ended": "the process that gives the arms of a pair their turns has ended",

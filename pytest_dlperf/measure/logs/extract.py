@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import Problem, Span
@@ -17,11 +17,15 @@ from pytest_dlperf.measure.logs import (
     sampled,
     spans,
     turns,
+    unread,
 )
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog, ParseOptions
 from pytest_dlperf.measure.logs.sizes import sizes
 from pytest_dlperf.measure.logs.trained import Account
+
+#: So many bytes show what a file is.
+_HEAD_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,7 +120,7 @@ def extract_stream(
         choice = parsed.better_choice
         parsed = parsed_log.read([blocks(stream, block_bytes)], path, options, choice)
     if parsed is None:
-        return _unknown(path)
+        return LogResult(path=path, problems=(_unread(stream, block_bytes),))
     if log_turns:
         # The first turns have too few lines to show the format
         stream.seek(0)
@@ -132,17 +136,17 @@ def extract_stream(
     return _result(parsed, log_turns, again if stream.seekable() else None)
 
 
-def _unknown(path: str) -> LogResult:
-    return LogResult(
-        path=path,
-        problems=(
-            Problem(
-                code="unknown-format",
-                message="no line is a record of a known format that has a number for its rate or "
-                "time",
-            ),
-        ),
-    )
+def _unread(stream: BinaryIO, block_bytes: int) -> Problem:
+    """Return why no line of a log is a record."""
+    if not stream.seekable():
+        return Problem(
+            code="unknown-format",
+            message="no line is a record of a known format that has a number for its rate or time",
+        )
+    stream.seek(0)
+    head = stream.read(_HEAD_BYTES)
+    stream.seek(0)
+    return unread.explain(head, blocks(stream, block_bytes))
 
 
 def _result(

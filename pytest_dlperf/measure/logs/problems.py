@@ -49,6 +49,8 @@ MISMATCHES: Final = frozenset({"world-size-mismatch", "batch-size-mismatch", "pr
 
 def with_remedy(problem: Problem) -> str:
     """Return the sentence of a problem with the options of a command that mend it."""
+    if "--pattern" in problem.message:
+        return problem.message
     return f"{problem.message}{_REMEDIES.get(problem.code, '')}"
 
 
