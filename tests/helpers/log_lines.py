@@ -232,6 +232,17 @@ def lightning_rich(i: int, s: float) -> str:
     return f"Epoch 0/9  ━━╸━━━━ {i + 1}/500 {clock} • 0:03:45 1.98it/s v_num: 0 train_loss: 5.1"
 
 
+def tqdm(i: int, s: float) -> str:
+    elapsed = round((i + 1) * s)
+    clock = f"{elapsed // 60:02d}:{elapsed % 60:02d}"
+    return f"\rEpoch 1/400 train:  39%|###9      | {i + 1}/150 [{clock}<00:12, 127.70it/s]"
+
+
+def tqdm_named_after(i: int, s: float) -> str:
+    bar = tqdm(i, s).replace("Epoch 1/400 train", "Train epoch [1/400]")
+    return bar.replace("it/s]", "it/s, loss=0.12]")
+
+
 def mlperf(i: int, s: float) -> str:
     event = {
         "namespace": "",
@@ -338,6 +349,8 @@ WRITERS: tuple[tuple[str, Writer], ...] = (
     ("lightning", lightning),
     ("lightning", lightning_2020),
     ("lightning", lightning_rich),
+    ("tqdm", tqdm),
+    ("tqdm", tqdm_named_after),
     ("mlperf", mlperf),
     ("mlperf", mlperf_step_time),
     ("mlperf", mlperf_block_time),

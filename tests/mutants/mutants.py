@@ -165,6 +165,36 @@ MUTANTS: Final = (
     ),
     # logs
     Mutant(
+        "a bar of evaluation is training",
+        "    bar = _LIGHTNING_BAR.match(line) or _RICH_BAR.match(line)",
+        '    bar = _LIGHTNING_BAR.match(line[max(0, line.find(b"Epoch ")) :])',
+        "tests/unit/measure/test_log_bars.py",
+    ),
+    Mutant(
+        "an evaluation within a block of MLPerf is training",
+        '_TRAINING_STOPS: Final = ("block_stop", "eval_start")',
+        '_TRAINING_STOPS: Final = ("block_stop",)',
+        "tests/unit/measure/test_log_mlperf.py",
+    ),
+    Mutant(
+        "epochs of MLPerf are counted as tokens",
+        "        return tokens / self._sequence if tokens % update == 0 else None",
+        "        return tokens / self._sequence",
+        "tests/unit/measure/test_log_mlperf.py",
+    ),
+    Mutant(
+        "parts of a record make any log one of a format",
+        "    return min(steps, speeds) if candidate.several_lines else speeds",
+        "    return speeds",
+        "tests/unit/measure/test_log_joined.py",
+    ),
+    Mutant(
+        "a validation is in the first print of an epoch",
+        "        spans_epochs=True,",
+        "        spans_epochs=False,",
+        "tests/unit/measure/test_log_joined.py",
+    ),
+    Mutant(
         "a log of a training that trained nothing has a throughput",
         "    if lost > max(SKIPPED_LEAST, SKIPPED_SHARE * measured):",
         "    if lost < 0:",

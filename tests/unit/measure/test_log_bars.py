@@ -211,10 +211,17 @@ def test_a_bar_of_an_epoch_is_training_behind_marks_of_launchers(
         "[val, rank 0] Epoch 1: ",
         "Test Epoch 0: ",
         "Predicting: Epoch 0: ",
+        "Eval train: ",
+        "Train eval: ",
+        "Loading train: ",
+        "Tokenizing training: ",
+        "Validation of training: ",
+        "[val] Train: ",
     ],
 )
-def test_a_bar_of_evaluation_is_never_training(tmp_path: Path, words: str) -> None:
-    result = read(tmp_path, [epoch_bar(words, done, more="]") for done in range(1, 301)])
+@pytest.mark.parametrize("more", ["]", ", v_num=0, loss=0.51]"])
+def test_a_bar_of_evaluation_is_never_training(tmp_path: Path, words: str, more: str) -> None:
+    result = read(tmp_path, [epoch_bar(words, done, more=more) for done in range(1, 301)])
 
     assert result.throughput is None
     assert "unknown-format" in codes(result)

@@ -277,6 +277,7 @@ def test_the_order_in_which_formats_take_a_log_is_this() -> None:
         "deepspeed2021",
         "huggingface",
         "lightning",
+        "tqdm",
         "mlperf",
         "nanochat",
         "nanogpt",

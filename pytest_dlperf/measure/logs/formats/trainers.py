@@ -84,6 +84,16 @@ _TRAINING_AHEAD: Final = (
     rb"^(?:\s|\d{1,6}:|(?!\[[^\]\n]{0,99}(?i:eval|val|test|predict))\[[^\]\n]{0,99}\]:?"
     rb"|\([\w =,.-]{1,99}\)|[Tt]rain(?:ing)?:?\s){0,8}"
 )
+#: A bar of a program's own that is called training, and nothing else.
+_NAMED_BAR: Final = re.compile(
+    rb"^(?:\s|\d{1,6}:|\[rank ?\d{1,6}\]:?|\([\w =,.-]{1,99}\)){0,8}"
+    rb"(?:[Ee]poch:? {0,2}\[?(?P<before>\d{1,9})(?:/\d{1,9})?\]?[ :,|-]{1,4})?"
+    rb"[\[(]?[Tt]rain(?:ing)?[\])]?"
+    rb"(?:[ :,|-]{1,4}[Ee]poch:? {0,2}\[?(?P<after>\d{1,9})(?:/\d{1,9})?\]?)?"
+    rb" ?: {1,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
+    rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) \[" + _CLOCK + rb"<"
+)
+_NAMED_LOSS: Final = Loss(rb"\b(?:train_)?loss(?:=|: )")
 _LIGHTNING_BAR: Final = re.compile(
     _TRAINING_AHEAD + rb"Epoch (?P<epoch>\d{1,9}):(?: :)? {1,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
     rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) \[" + _CLOCK + rb"<"
@@ -160,6 +170,23 @@ def _lightning(line: bytes) -> LogRecord | None:
         aside=0 if _VERSION.search(line, bar.end()) else None,
         loss=_LIGHTNING_LOSS(line),
         grad_norm=_LIGHTNING_NORM(line),
+    )
+
+
+def _named_bar(line: bytes) -> LogRecord | None:
+    """Read a state of a bar that is called training."""
+    bar = _NAMED_BAR.match(line)
+    seconds = None if bar is None else _mean_seconds(bar)
+    if bar is None or seconds is None:
+        return None
+    epoch = bar["before"] or bar["after"]
+    return LogRecord(
+        epoch=None if epoch is None else int(epoch),
+        step=int(bar["done"]),
+        bar_steps=int(bar["total"]),
+        seconds=seconds,
+        aside=0,
+        loss=_NAMED_LOSS(line),
     )
 
 
@@ -262,5 +289,20 @@ FORMATS: Final = built_in(
         anchors=(b"it/s", b"s/it"),
         parse=_lightning,
         bar=True,
+    ),
+    # tqdm (github.com/tqdm/tqdm) in programs of their own: ``Epoch 1/400 train:  39%|…``,
+    # ``Train epoch [3/9]: …``, ``Train: …``. Only where training is the whole name of the bar: any
+    # other word may make it another one.
+    Format(
+        name="tqdm",
+        scope="process",
+        averaging="running",
+        running_since=1,
+        unit="samples",
+        first_step=1,
+        anchors=(b"rain",),
+        parse=_named_bar,
+        bar=True,
+        last_resort=True,
     ),
 )
