@@ -66,6 +66,17 @@ def nemo_samples(i: int, s: float) -> str:
     return nemo(i, s).replace(f"global_batch_size: {BATCH} | ", "")
 
 
+def nemo_bar(i: int, s: float) -> str:
+    return (
+        f"\rEpoch 0: : 66%|██▌| {i + 1}/150 [10:48<00:00, v_num=, reduced_train_loss=1.0172, "
+        f"global_step={i}.0, consumed_samples={BATCH * (i + 1)}.0, train_step_timing in s={s:.3f}]"
+    )
+
+
+def nemo_bar_before(i: int, s: float) -> str:
+    return nemo_bar(i, s).replace(f"samples={BATCH * (i + 1)}.0", f"samples={BATCH * i}.0")
+
+
 def olmo(i: int, s: float) -> str:
     return (
         f"2025-12-07 17:31:48.009\tnode-01:0\tolmo.train:979\tINFO\t[step={i + 1}/150,epoch=0]\n"

@@ -27,9 +27,9 @@ MODULES: Final = (
     "openmmlab",
     "examples",
     "tuning",
+    "language_models",
     "trainers",
     "mlperf",
-    "language_models",
     "vision",
     "series",
 )

@@ -20,11 +20,11 @@ from pytest_dlperf.measure.logs.declare import (
 )
 
 _NEMO: Final = {
-    "step": Field(rb"\bglobal_step: "),
-    "seconds": Field(rb"\btrain_step_timing in s: "),
-    "batch": Field(rb"\bglobal_batch_size: "),
-    "samples": Field(rb"\bconsumed_samples: "),
-    "loss": Loss(rb"\breduced_train_loss: "),
+    "step": Field(rb"\bglobal_step(?:: |=)"),
+    "seconds": Field(rb"\btrain_step_timing in s(?:: |=)"),
+    "batch": Field(rb"\bglobal_batch_size(?:: |=)"),
+    "samples": Field(rb"\bconsumed_samples(?:: |=)"),
+    "loss": Loss(rb"\breduced_train_loss(?:: |=)"),
 }
 
 
@@ -39,7 +39,14 @@ def _nemo_fields(numbers: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
     fields = {"step": step, "seconds": seconds, "is_record": (step >= 0) & (seconds > 0)}
     if "loss" in numbers:
         fields["loss"] = numbers["loss"]
-    batch = numbers.get("batch", numbers["samples"] / (step + 1) if "samples" in numbers else None)
+    batch = numbers.get("batch")
+    if batch is None and "samples" in numbers:
+        samples = numbers["samples"]
+        # Before the step or after it, by the version; neither where the batch grew.
+        before = np.where(
+            samples % np.maximum(step, 1) == 0, samples / np.maximum(step, 1), np.nan
+        )
+        batch = np.where(samples % (step + 1) == 0, samples / (step + 1), before)
     if batch is not None:
         fields |= {"rate": np.divide(batch, seconds), "work": batch}
     return fields
@@ -168,7 +175,8 @@ FORMATS: Final = built_in(
         ),
     ),
     # NeMo 2: ``megatron_progress_printer.py`` of ``nemo/lightning/pytorch/callbacks``
-    # (github.com/NVIDIA-NeMo/NeMo). Seconds of the printed step.
+    # (github.com/NVIDIA-NeMo/NeMo), and Lightning's bar with the same numbers behind it.
+    # Seconds of the printed step.
     Format(
         name="nemo",
         framework="torch",
@@ -176,7 +184,7 @@ FORMATS: Final = built_in(
         averaging="iteration",
         unit="samples",
         counter="global",
-        anchors=(b"train_step_timing in s: ",),
+        anchors=(b"train_step_timing in s",),
         parse=Derived(_nemo_numbers, _nemo_fields),
     ),
     # OLMo: ``log_metrics_to_console`` of ``olmo/train.py`` (github.com/allenai/OLMo), and
