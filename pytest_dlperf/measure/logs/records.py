@@ -66,10 +66,23 @@ class Columns:
         """Return whether any record has the field."""
         return not bool(np.isnan(self[name]).all())
 
+    def has(self, name: str) -> bool:
+        """Return whether there is a column of the name, be it without numbers."""
+        return name in self._columns
+
     def part(self, begin: int, end: int) -> Columns:
         """Return the records from ``begin`` to before ``end``."""
         columns = {name: column[begin:end] for name, column in self._columns.items()}
         return Columns(end - begin, columns, self._rows[begin:end])
+
+    def rows(self, places: Places) -> Columns:
+        """Return the records at these places."""
+        columns = {name: self[name][places] for name in {*NAMES, *self._columns}}
+        return Columns(len(places), columns)
+
+    def replaced(self, **columns: Floats) -> Columns:
+        """Return them with later columns in place of those of the same names."""
+        return Columns(self.length, self._columns | columns, self._rows)
 
     def row(self, index: int) -> Row:
         """Return one record."""
@@ -193,10 +206,14 @@ class Reader:
             self._met[skeleton] += len(lines)
             if self._met[skeleton] < _LINES_TO_LEARN:
                 return None
-            # Any one of them may be odd.
-            tries = (text.line(int(lines.lines[i])) for i in {0, len(lines) // 2, len(lines) - 1})
-            learnt = (self._learn(line) for line in tries)
-            self.shapes[skeleton] = next((shape for shape in learnt if shape is not None), None)
+            shape = self._learn(line)
+            # That one may be odd: others show how records are read, not that there are none.
+            for place in (len(lines) // 2, len(lines) - 1) if shape is None else ():
+                later = self._learn(text.line(int(lines.lines[place])))
+                if later is not None and later.is_record:
+                    shape = later
+                    break
+            self.shapes[skeleton] = shape
         return self.shapes[skeleton]
 
     def _learn(self, line: bytes) -> Shape | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from pytest_dlperf.measure.logs.declare import FIGURES, LEAST, MOST, Format
 from pytest_dlperf.measure.logs.records import Columns
 from pytest_dlperf.measure.logs.running import (
+    FINER,
     ROUNDING,
     Progress,
     RunningState,
@@ -23,12 +24,18 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
+#: In place of the print before: the mean begins anew.
+_NOWHERE: Final = -2
+
+
 class Counted(NamedTuple):
     """The windows of records that have a rate, and the iterations that each record is of."""
 
     windows: dict[str, Floats]
     first: Floats
     last: Floats
+    #: How many added too little to a running mean for its digits.
+    too_coarse: int = 0
 
 
 def count_at_once(
@@ -68,7 +75,7 @@ def count_at_once(
     windows["first"] = counted - each + 1
     windows["label"] = done
     windows["epoch_begins"] = begins.astype(np.float64)
-    running = progress.running
+    running, too_coarse = progress.running, 0
     has_speed = _have_speed(windows, fmt)
     if fmt.averaging == "running":
         if not has_speed.all():
@@ -78,10 +85,10 @@ def count_at_once(
                 windows["rate"], windows["seconds_each"], usual_work, fmt.cost_resolution
             )
             windows["rate"] = np.where(np.isnan(rate), windows["rate"], rate)
-        undone = _undo(windows, step, restarts, carried, progress.running, fmt.running_since)
+        undone = _undone(windows, step, restarts, carried, progress.running, fmt)
         if undone is None:
             return None
-        running = undone
+        running, has_speed, too_coarse = undone
     progress.step = int(step[-1])
     progress.epoch = None if progress.epoch is None else int(epoch[-1])
     progress.counted = int(counted[-1])
@@ -90,7 +97,7 @@ def count_at_once(
     progress.epoch_begins = bool(begins[-1])
     progress.running = running
     kept = {name: column[has_speed] for name, column in windows.items()}
-    return Counted(kept, counted - each + 1, counted)
+    return Counted(kept, counted - each + 1, counted, too_coarse)
 
 
 def _windows(columns: Columns) -> dict[str, Floats]:
@@ -99,13 +106,13 @@ def _windows(columns: Columns) -> dict[str, Floats]:
     rate = np.where((rate > LEAST) & (rate < MOST), rate, np.nan)
     return {
         "rate": rate,
-        "printed_rate": rate,
+        "printed_rate": rate.copy(),
         "seconds_each": np.where((seconds > LEAST) & (seconds < MOST), seconds, np.nan),
         "wait_each": np.where((wait >= 0) & (wait < MOST), wait, np.nan),
         "work_each": columns["work"],
         "label_start": columns["start"],
         "at_s": columns["at_s"],
-        "prints": np.ones(len(rate)),
+        "prints": columns["prints"] if columns.has("prints") else np.ones(len(rate)),
         **{name: columns[name] for name in FIGURES},
     }
 
@@ -153,6 +160,31 @@ def _carried(
     return _Carried(rest=rest, count=latest[np.cumsum(restarts)])
 
 
+class _Undone(NamedTuple):
+    """The state after the last mean, which prints have a window, and how many were too coarse."""
+
+    state: RunningState
+    has_window: Flags
+    too_coarse: int
+
+
+def _undone(
+    windows: dict[str, Floats],
+    step: Floats,
+    restarts: Flags,
+    carried: _Carried,
+    before: RunningState,
+    fmt: Format,
+) -> _Undone | None:
+    """Make running means those of their own iterations; None if that is not steady."""
+    # A mean that is rounded may have to be taken apart over several prints.
+    if not fmt.resolution:
+        state = _undo(windows, step, restarts, carried, before, fmt.running_since)
+        if state is not None:
+            return _Undone(state, np.ones(len(step), dtype=bool), 0)
+    return None if fmt.carries_over else _undo_each(windows, step, restarts, before, fmt)
+
+
 def _undo(
     windows: dict[str, Floats],
     step: Floats,
@@ -192,3 +224,66 @@ def _undo(
         warm=bool(warm[-1]),
         carried=int(carried.count[-1]),
     )
+
+
+def _undo_each(
+    windows: dict[str, Floats],
+    step: Floats,
+    restarts: Flags,
+    before: RunningState,
+    fmt: Format,
+) -> _Undone | None:
+    """Do the same where some prints are too close: their iterations are added to the next.
+
+    None if no print has a window.
+    """
+    rate, seconds, wait = windows["rate"], windows["seconds_each"], windows["wait_each"]
+    resolution = fmt.resolution * FINER
+    warm = step >= fmt.running_since
+    counts = np.where(warm, step - fmt.running_since + 1, step + 1)
+    mean = np.where(np.isnan(rate), seconds, 1 / rate)
+    totals = mean * counts
+    rows = zip(counts.tolist(), totals.tolist(), warm.tolist(), restarts.tolist(), strict=True)
+    last, last_warm, taken, bases = -1, before.warm, [], []
+    last_count, last_total = before.count, before.seconds
+    too_coarse = 0
+    for place, (count, total, is_warm, begins) in enumerate(rows):
+        if begins:
+            last, last_count, last_total, last_warm = _NOWHERE, 0, 0.0, False
+        goes_on = last_warm or not is_warm
+        grown = total - last_total if goes_on else total
+        too_coarse += grown < resolution * count
+        new = count - last_count if goes_on else count
+        if new < 1 or grown <= total * ROUNDING or grown < resolution * count:
+            continue
+        taken.append(place)
+        bases.append(last if goes_on else _NOWHERE)
+        last, last_count, last_total, last_warm = place, count, total, is_warm
+    if not taken:
+        return None
+    kept, base = np.array(taken), np.array(bases)
+
+    def previous(column: Floats, first: float) -> Floats:
+        return np.where(base == _NOWHERE, 0.0, np.where(base < 0, first, column[base]))
+
+    waited = np.nan_to_num(wait) * counts
+    new_of_all = counts[kept] - previous(counts, before.count)
+    own = (totals[kept] - previous(totals, before.seconds)) / new_of_all
+    own_wait = np.maximum(0.0, (waited[kept] - previous(waited, before.wait)) / new_of_all)
+    windows["rate"][kept] = np.where(np.isnan(rate[kept]), np.nan, 1 / own)
+    windows["seconds_each"][kept] = seconds[kept] * own / mean[kept]
+    windows["wait_each"][kept] = np.where(np.isnan(wait[kept]), np.nan, own_wait)
+    windows["first"][kept] = windows["last"][kept] - new_of_all + 1
+    has_window = np.zeros(len(step), dtype=bool)
+    has_window[kept] = True
+    end = kept[-1]
+    if restarts[end + 1 :].any():
+        state = RunningState()
+    else:
+        state = RunningState(
+            count=int(counts[end]),
+            seconds=float(totals[end]),
+            wait=float(waited[end]),
+            warm=bool(warm[end]),
+        )
+    return _Undone(state, has_window, too_coarse)

@@ -6,7 +6,6 @@ stay the same; it takes several ranks that print one step for one; and it undoes
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from pytest_dlperf.measure.logs.bars import Bars
 from pytest_dlperf.measure.logs.declare import Format, LogRecord, measured, waited
+from pytest_dlperf.measure.logs.ranks import Ranks, whole_steps
 from pytest_dlperf.measure.logs.records import Columns
 from pytest_dlperf.measure.logs.running import Progress, RunningMean, UsualWork, rest_of_epoch
 from pytest_dlperf.measure.logs.shapes import Row
@@ -21,19 +21,12 @@ from pytest_dlperf.measure.logs.steady import count_at_once
 from pytest_dlperf.measure.logs.trained import Untrained
 from pytest_dlperf.measure.logs.windows import LogWindow, LogWindows
 
-#: Ranks print a step at about the same time: only the last two steps can come again.
-_RECENT: Final = 2
-#: A bar is drawn again and again: so many of its last states can come again.
-_RECENT_OF_BAR: Final = 3
-#: A rank with so many times the lines of another has more of the run.
-_CLEARLY: Final = 1.1
 #: The last records of a block are counted one by one, since ranks may print them again.
 _LATEST: Final = 3
 #: The first windows too, since they show where the log begins.
 _EARLIEST: Final = 8
-#: Fields of records that are counted one by one: words between prints, and tagged ranks.
+#: Fields of records that are counted one by one: words between prints.
 _ONE_BY_ONE: Final = (
-    "rank",
     "whole_run",
     "aside",
     "skip_word",
@@ -42,96 +35,6 @@ _ONE_BY_ONE: Final = (
 )
 #: A window has so many times the seconds to which its clock is rounded: shorter ones are joined.
 _FINER_CLOCK: Final = 5
-
-
-@dataclass(slots=True)
-class _Printed:
-    """One of the last steps: its window, and how many prints it had."""
-
-    window: LogWindow | None
-    #: Rate, seconds and loss as printed.
-    numbers: tuple[float | None, ...] = ()
-    times: int = 1
-
-
-class Ranks:
-    """The ranks of a log, and the last steps they printed.
-
-    ``lead`` is the rank whose prints are counted; None is the first that a launcher's tag names.
-    """
-
-    def __init__(self, fmt: Format, lead: int | None = None) -> None:
-        self.repeats = 0
-        #: Those among them that no tag names, and that have the same numbers.
-        self.copies = 0
-        #: How many lines each rank wrote that a tag names.
-        self.lines: Counter[int] = Counter()
-        self._format = fmt
-        self._lead = lead
-        #: How often a step was printed, at most.
-        self._most_prints = 1
-        self._recent: OrderedDict[tuple[int | None, int], _Printed] = OrderedDict()
-
-    @property
-    def better_lead(self) -> int | None:
-        """The rank that wrote clearly more lines than the counted one; None if no rank did."""
-        if self._lead is None or not self.lines:
-            return None
-        rank, lines = self.lines.most_common(1)[0]
-        return rank if lines > _CLEARLY * self.lines[self._lead] else None
-
-    def is_counted(self, rank: int | None) -> bool:
-        """Return whether words are those of the rank whose prints are counted."""
-        return rank is None or self._lead is None or rank == self._lead
-
-    def remember(self, record: LogRecord, step: int, window: LogWindow | None) -> None:
-        """Take in a step that was printed for the first time."""
-        self._recent.pop((record.epoch, step), None)
-        self._recent[record.epoch, step] = _Printed(window, _numbers(record))
-        if len(self._recent) > (_RECENT_OF_BAR if self._format.bar else _RECENT):
-            self._recent.popitem(last=False)
-
-    def is_repeat(self, record: LogRecord, step: int, rank: int | None) -> bool:
-        """Return whether a step was counted, or will be, by the prints of another rank."""
-        if self._format.counter == "stalls":
-            return rank is not None and rank != min(self.lines)
-        if rank is not None and self._lead is None:
-            self._lead = rank
-        # Written in blocks, the lines of one rank come long after those of another.
-        follows = rank is not None and rank != self._lead
-        printed = self._recent.get((record.epoch, step))
-        if printed is None or not (follows or self._is_of_another_rank(printed)):
-            self.repeats += follows
-            return follows
-        self.repeats += 1
-        self.copies += rank is None and printed.numbers == _numbers(record)
-        printed.times += 1
-        self._most_prints = max(self._most_prints, printed.times)
-        if printed.window is not None and self._format.averaging != "running":
-            _take_in(printed.window, record.rate)
-        return True
-
-    def _is_of_another_rank(self, printed: _Printed) -> bool:
-        """Return whether a step comes again by a slower rank, and not by a second run.
-
-        A rank may be one print behind; then the step was not yet printed by as many as another.
-        """
-        last = next(reversed(self._recent.values()))
-        return printed is last or self._format.bar or printed.times < self._most_prints
-
-
-def _numbers(record: LogRecord) -> tuple[float | None, ...]:
-    return record.rate, record.seconds, record.loss
-
-
-def _take_in(window: LogWindow, rate: float | None) -> None:
-    """Take in another rank's rate: they measure one speed, each with its own clock."""
-    rate = measured(rate)
-    if rate is None or window.rate is None:
-        return
-    window.prints += 1
-    window.rate += (rate - window.rate) / window.prints
-    window.printed_rate = window.rate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,11 +116,22 @@ class Timeline:
 
     def add(self, columns: Columns) -> None:
         """Take in the records of a block, in the order of the log."""
-        begin, end = 0, columns.length - _LATEST
+        begin = 0
         # An evaluation's time is in the record after it.
         while begin < columns.length and (len(self.windows) < _EARLIEST or self.bars.aside):
             self._add(columns.row(begin))
             begin += 1
+        end = columns.length - _LATEST
+        if begin < end and "rank" in columns:
+            leads = self.ranks.leads(columns)
+            later = None if leads is None else leads[leads >= begin]
+            places = None if later is None else whole_steps(columns, later, _LATEST)
+            end = begin
+            if later is not None and places is not None:
+                first, last = later[[*places]].tolist()
+                for index in range(begin, first):
+                    self._add(columns.row(index))
+                begin, end = first, last
         if begin < end and self._add_at_once(columns.part(begin, end)):
             begin = end
         for index in range(begin, columns.length):
@@ -227,21 +141,25 @@ class Timeline:
         fmt = self._format
         if fmt.counter == "stalls" or fmt.averaging == "whole":
             return False
-        if (
-            self.ranks.lines
-            or fmt.bar
-            or fmt.resolution
-            or fmt.clock_resolution
-            or self.untrained.has_words
-        ):
+        if fmt.bar or fmt.clock_resolution or self.untrained.has_words:
             return False
         if any(name in columns for name in _ONE_BY_ONE):
             return False
+        prints, joined = columns.length, None
+        if "rank" in columns or self.ranks.lines:
+            leads = self.ranks.leads(columns)
+            if leads is None or not len(leads) or leads[0] != 0:
+                return False
+            joined = self.ranks.joined(columns, leads)
+            columns = joined.columns
         counted = count_at_once(columns, self._progress, fmt, self._work.usual)
         if counted is None:
             return False
+        if joined is not None:
+            self.ranks.take(joined)
         self.untrained.take_columns(columns, counted.first, counted.last)
-        self.prints += columns.length
+        self._mean.too_coarse += counted.too_coarse
+        self.prints += prints
         self.steps += columns.length
         ends = (columns[name][-1] for name in ("total", "epochs", "epoch_steps"))
         of_all = [None if np.isnan(end) else int(end) for end in ends]
