@@ -1,97 +1,169 @@
-"""``dlperf extract`` against a script of line-by-line ``re.findall``, on the same logs.
+"""``dlperf extract`` against a user's script of one ``re`` pattern, for every built-in format.
 
-The script reads one field, as the one that the PLSC report ends with does; we read all of them.
+The script reads step and rate line by line; we read all that a line says, count iterations and
+look for what is odd. Its pattern is made of the format's own line: what stands before its step and
+before its rate or time. Both run in turns in one process, by processor time; the peak memory is
+that of a process of its own, at a quarter of the log and at the whole of it.
+
+    python benchmarks/log_speed.py [FORMAT…] [--megabytes=48]
 """
 
 from __future__ import annotations
 
+import argparse
+import random
 import re
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from pytest_dlperf.measure.logs.clean import plain
 from pytest_dlperf.measure.logs.extract import extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
+from pytest_dlperf.measure.logs.registry import named
+from tests.helpers.log_lines import WRITERS
+from tests.helpers.log_writer import Writer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-MEGABYTES: Final = 107
-PAIRS: Final = 7
-_OPTIONS: Final = ParseOptions(world_size=8, batch_size_per_device=256)
-
-
-def write_log(path: Path, *, chatter: int) -> None:
-    """Write a PaddleClas log of about 107 MB, with so many other lines to each record."""
-    step = epoch = size = 0
-    seconds = 0.0
-    with path.open("wb") as log:
-        while size < MEGABYTES * 1_000_000:
-            step += 10
-            seconds += 6.7 + (step * 7919 % 1000) / 10000
-            mean = seconds / step
-            lines = (
-                f"[2023/07/28 07:56:02] ppcls INFO: epoch:{epoch}   train step:{step:<5d} lr: "
-                f"0.100000, loss:  {5 + step % 100 / 100:.4f} top1:  0.{step % 10000:04d} top5: "
-                f"-0.2109 batch_cost: {mean:.5f} s, reader_cost: {mean / 9:.5f} s, "
-                f"ips: {256 / mean:.5f} samples/sec.\n"
-            ).encode()
-            for index in range(chatter):
-                words = b"[2023/07/28 07:56:02] ppcls INFO: some other words, number %d of these, "
-                lines += words % index
-                lines += b"on a line about as long as any other line of such a log\n"
-            log.write(lines)
-            size += len(lines)
-            if step >= 5000:
-                epoch, step, seconds = epoch + 1, 0, 0.0
+PAIRS: Final = 3
+#: Of the goals: as many times the script's processor time, and megabytes at the peak.
+MOST_TIMES: Final = 1.2
+MOST_MEGABYTES: Final = 100
+_NUMBER: Final = re.compile(r"\d[\d,]*\.?\d*(?:[eE][+-]?\d+)?")
+_TEXT: Final = {"encoding": "utf-8", "errors": "replace", "newline": "\n"}
 
 
-def script(path: Path) -> int:
-    """Return how many speeds the script reads."""
-    speeds = []
-    with path.open(encoding="utf-8") as log:
+def lines(name: str, writer: Writer, ranks: int) -> Iterator[str]:
+    """Yield the lines of a training whose iterations take 0.2 to 0.3 s, without end."""
+    generator = random.Random(name)
+    is_running = named(name).averaging == "running"
+    in_all_s, step = 0.0, 0
+    while True:
+        each_s = generator.uniform(0.2, 0.3)
+        in_all_s += each_s
+        # As in a file, where programs leave colours out.
+        line = plain(
+            writer(step, in_all_s / (step + 1) if is_running else each_s).encode()
+        ).decode()
+        for rank in range(ranks):
+            yield f"[default{rank}]:{line}\n"
+        if not ranks:
+            yield f"{line}\n"
+        step += 1
+
+
+def write_log(path: Path, name: str, writer: Writer, ranks: int, megabytes: float) -> None:
+    """Write a log of about so many megabytes."""
+    size = 0.0
+    with path.open("w", encoding="utf-8") as log:
+        for line in lines(name, writer, ranks):
+            size += log.write(line) / 1e6
+            if size > megabytes:
+                return
+
+
+def user_pattern(writer: Writer) -> re.Pattern[str]:
+    """Return the pattern of step and rate that a user would write for such lines."""
+    texts = [plain(writer(i, s).encode()).decode() for i, s in ((1234, 0.25), (5678, 0.1))]
+    first, second = ([*_NUMBER.finditer(text)] for text in texts)
+    changed = [match for match, later in zip(first, second, strict=False) if match[0] != later[0]]
+    words = []
+    for match in changed[:2]:
+        label = re.search(r"[^\d\n]{0,16}$", match.string[: match.start()])
+        parts = map(re.escape, (label[0] if label else "").split(" "))
+        words.append(r"\s*".join(parts) + r"([\d.,eE+-]+)")
+    return re.compile(".*?".join(words))
+
+
+def script(path: Path, pattern: re.Pattern[str]) -> int:
+    """Return how many rates the user's script reads."""
+    rates = []
+    with path.open(**_TEXT) as log:  # type: ignore[call-overload]
         for line in log:
-            speeds_of_line = re.findall(r"ips: ([\d.]+) samples/sec", line)
-            if speeds_of_line:
-                speeds.append(float(speeds_of_line[0]))
-    return len(speeds)
+            match = pattern.search(line)
+            if match is not None:
+                rates.append([float(text.replace(",", "")) for text in match.groups()])
+    return len(rates)
 
 
-def extracted_iterations(path: Path) -> int:
+def extracted(path: Path, name: str) -> int:
     """Return how many iterations we measure."""
-    return extract(path, _OPTIONS).iterations
+    options = ParseOptions(fmt=named(name), world_size=1, batch_size_per_device=16)
+    return extract(path, options).iterations
 
 
-def seconds_of(function: Callable[[Path], int], path: Path) -> float:
-    """Return how long it takes."""
-    began_s = time.perf_counter()
-    if not function(path):
-        raise RuntimeError(f"{path}: nothing was read")
-    return time.perf_counter() - began_s
+def cpu_seconds(function: Callable[[], int]) -> float:
+    """Return the processor time that it takes."""
+    began_s = time.process_time()
+    function()
+    return time.process_time() - began_s
+
+
+def peak_megabytes(path: Path, name: str) -> float:
+    """Return the peak memory of a process that reads the log."""
+    command = [sys.executable, __file__, name, f"--peak={path}"]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def measure(name: str, writer: Writer, ranks: int, megabytes: float, folder: Path) -> bool:
+    """Print what one kind of line costs; return whether it is within the goals."""
+    path = folder / "train.log"
+    write_log(path, name, writer, ranks, megabytes / 4)
+    less = peak_megabytes(path, name)
+    write_log(path, name, writer, ranks, megabytes)
+    more = peak_megabytes(path, name)
+    pattern = user_pattern(writer)
+    pairs = [
+        (
+            cpu_seconds(lambda: script(path, pattern)),
+            cpu_seconds(lambda: extracted(path, name)),
+        )
+        for _ in range(PAIRS)
+    ]
+    times = statistics.median(ours / theirs for theirs, ours in pairs)
+    size = path.stat().st_size / 1e6
+    is_within = times <= MOST_TIMES and max(less, more) <= MOST_MEGABYTES
+    kind = f"{writer.__name__}{f' of {ranks} ranks' if ranks else ''}"
+    print(
+        f"{name:22} {kind:28} {size / statistics.median(t for t, _ in pairs):6.0f} "
+        f"{size / statistics.median(t for _, t in pairs):6.0f} {times:6.2f} {less:6.0f} "
+        f"{more:6.0f} {'' if is_within else 'beyond the goals'}",
+        flush=True,
+    )
+    return is_within
 
 
 def main() -> None:
-    """Print the ratios of pairs, one after the other."""
+    """Print a line for each kind of line of each format."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("formats", nargs="*")
+    parser.add_argument("--megabytes", type=float, default=48)
+    parser.add_argument("--peak", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peak:
+        extracted(options.peak, options.formats[0])
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        print(int(status.partition("VmHWM:")[2].split()[0]) / 1024)
+        return
+    print(f"{'':51} script dlperf  times   peak   peak")
+    print(f"{'format':22} {'line':28}   MB/s   MB/s          1/4 MB     MB")
+    within = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, chatter in (("dense", 0), ("one line in a hundred", 99)):
-            path = Path(folder) / f"x_gpu8_{chatter}.log"
-            write_log(path, chatter=chatter)
-            seconds_of(extracted_iterations, path)  # formats are imported
-            pairs = [
-                (seconds_of(script, path), seconds_of(extracted_iterations, path))
-                for _ in range(PAIRS)
-            ]
-            ratios = [script_s / extract_s for script_s, extract_s in pairs]
-            size = path.stat().st_size / 1e6
-            print(
-                f"{name}: {statistics.median(ratios):.2f} times as fast as the script "
-                f"({min(ratios):.2f} to {max(ratios):.2f}, {PAIRS} pairs); script "
-                f"{size / statistics.median(t for t, _ in pairs):.0f} MB/s, dlperf "
-                f"{size / statistics.median(m for _, m in pairs):.0f} MB/s"
-            )
-            path.unlink()
+        for name, writer in WRITERS:
+            if options.formats and name not in options.formats:
+                continue
+            for ranks in (0, 8) if writer.__name__ in {"megatron", "torchtitan"} else (0,):
+                within.append(measure(name, writer, ranks, options.megabytes, Path(folder)))
+    print(
+        f"{sum(within)} of {len(within)} kinds of lines take at most {MOST_TIMES} times the "
+        f"script's time, and {MOST_MEGABYTES} MB"
+    )
 
 
 if __name__ == "__main__":
