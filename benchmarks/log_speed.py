@@ -115,9 +115,9 @@ def measure(name: str, writer: Writer, ranks: int, megabytes: float, folder: Pat
     """Print what one kind of line costs; return whether it is within the goals."""
     path = folder / "train.log"
     write_log(path, name, writer, ranks, megabytes / 4)
-    less = peak_megabytes(path, name)
+    first_peak = peak_megabytes(path, name)
     write_log(path, name, writer, ranks, megabytes)
-    more = peak_megabytes(path, name)
+    peak = peak_megabytes(path, name)
     pattern = user_pattern(writer)
     pairs = [
         (
@@ -126,14 +126,14 @@ def measure(name: str, writer: Writer, ranks: int, megabytes: float, folder: Pat
         )
         for _ in range(PAIRS)
     ]
-    times = statistics.median(ours / theirs for theirs, ours in pairs)
+    times = statistics.median(product_s / script_s for script_s, product_s in pairs)
     size = path.stat().st_size / 1e6
-    is_within = times <= MOST_TIMES and max(less, more) <= MOST_MEGABYTES
+    is_within = times <= MOST_TIMES and max(first_peak, peak) <= MOST_MEGABYTES
     kind = f"{writer.__name__}{f' of {ranks} ranks' if ranks else ''}"
     print(
         f"{name:22} {kind:28} {size / statistics.median(t for t, _ in pairs):6.0f} "
-        f"{size / statistics.median(t for _, t in pairs):6.0f} {times:6.2f} {less:6.0f} "
-        f"{more:6.0f} {'' if is_within else 'beyond the goals'}",
+        f"{size / statistics.median(t for _, t in pairs):6.0f} {times:6.2f} {first_peak:6.0f} "
+        f"{peak:6.0f} {'' if is_within else 'beyond the goals'}",
         flush=True,
     )
     return is_within

@@ -38,6 +38,9 @@ def both_ways(path: Path, name: str, **options: Any) -> tuple[LogResult, LogResu
 
 
 def assert_same(one: Any, other: Any, where: str = "") -> None:
+    if where.endswith(".iterations_per_s_by_clock") and one and other:
+        assert math.isclose(one, other, rel_tol=1e-3), where  # by columns some stamps are read
+        return
     if where.endswith(".at_s"):
         return  # time stamps are read line by line alone, for the rule that needs them
     if isinstance(one, np.ndarray):
