@@ -339,6 +339,10 @@ class RankSummary:
     device_id: str | None = None
 
 
+#: Share of the window above which processes that make data serve steps in bursts.
+_BURSTS: Final = 0.1
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSummary:
     """What one run measured over its window. Rates are global, in the case's unit a second."""
@@ -388,6 +392,11 @@ class RunSummary:
     def disturbed_in_brief(self) -> str:
         """Why this run does not count, without the time that it took; empty if it does."""
         return self.disturbed.partition(" while ")[0]
+
+    @property
+    def waits_for_data(self) -> bool:
+        """Whether its steps wait for data for so long that they come in bursts."""
+        return (self.data_wait_share or 0.0) > _BURSTS
 
     @property
     def loss_fall(self) -> float | None:

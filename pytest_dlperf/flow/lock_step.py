@@ -15,7 +15,7 @@ from pytest_dlperf.core.errors import CaseError
 from pytest_dlperf.core.layout import DeviceKind
 from pytest_dlperf.core.option_names import OptionNames
 from pytest_dlperf.core.protocol import PROTOCOLS
-from pytest_dlperf.core.run import EndReason, LaunchPlan, MeasuredRun, Problem, Run
+from pytest_dlperf.core.run import EndReason, LaunchPlan, MeasuredRun, Problem, Run, RunSummary
 from pytest_dlperf.core.wire import TURN_S
 from pytest_dlperf.core.wire_records import TurnsRecord
 from pytest_dlperf.flow.log_unit import format_of
@@ -71,17 +71,31 @@ _RUNNING: Final = (
 _OF_COUNTERS_S: Final = 0.1
 
 
-class ArmFailedError(CaseError):
-    """The run of one arm failed; ``side`` says which."""
+#: The second half of the warm-up, in which no turn has begun, shows how long steps wait for data
+#: where nothing stands still. Fewer steps than these show nothing.
+_FEWEST_ALONE: Final = 8
+#: Waits that are shorter in turns by this share of a step, and by this factor, are served while
+#: the arm is frozen.
+_SERVED: Final = 0.1
+_SERVED_FACTOR: Final = 1.5
 
-    def __init__(self, error: CaseError, side: str, options: OptionNames) -> None:
-        advice = "Both arms were alive at once"
-        if alternating := options.typed("pairs=alternating"):
+
+class ArmFailedError(CaseError):
+    """The run of one arm failed; ``side`` says which.
+
+    ``is_own`` is set where the program itself ended with an error, which it has alone as well.
+    """
+
+    def __init__(
+        self, error: CaseError, side: str, options: OptionNames, *, is_own: bool = False
+    ) -> None:
+        advice = "" if is_own else "Both arms were alive at once"
+        if advice and (alternating := options.typed("pairs=alternating")):
             advice += f"; {alternating} launches them in turn"
         super().__init__(
             error.sentence,
             subject=error.subject,
-            remarks="\n".join(filter(None, (error.remarks, f"{advice}."))),
+            remarks="\n".join(filter(None, (error.remarks, advice and f"{advice}."))),
         )
         self.side = side
 
@@ -115,11 +129,13 @@ def with_longer_window(case: Case, pair: Mapping[str, MeasuredRun]) -> Case | No
     on GPUs, where its marker or the command line gave another one than a protocol's, and where a
     program is not told how long it is to train.
     """
-    steps_s = [
-        statistics.median(run.summary.step_seconds[run.summary.turns[0] :])
-        for run in pair.values()
-    ]
-    return _with_window_of(case, steps_s, WINDOW_S)
+    return _with_window_of(case, [_typical_s(run.summary) for run in pair.values()], WINDOW_S)
+
+
+def _typical_s(run: RunSummary) -> float:
+    """Return the seconds of a step in turns: the mean where data come in bursts."""
+    steps_s = run.step_seconds[run.turns[0] :]
+    return statistics.fmean(steps_s) if run.waits_for_data else statistics.median(steps_s)
 
 
 def _with_window_of(case: Case, steps_s: Sequence[float], window_s: float) -> Case | None:
@@ -217,11 +233,14 @@ def launch_in_turns(
     measured: dict[str, MeasuredRun] = {}
     for side in sorted(sides, key=lambda side: side != failed):  # its error is the cause
         alone = Launched(run=runs[side], failed=(), is_given_up=False)
+        launched_side = launched if side == failed else alone
         try:
-            launched_side = launched if side == failed else alone
             measured[side] = _read(case, runners[side], launched_side, moving[side])
         except CaseError as error:
-            raise ArmFailedError(error, side, first.bench.policy.options) from error
+            run = launched_side.run
+            is_own = run.end.is_by_itself and (run.exit_code or 0) > 0
+            options = first.bench.policy.options
+            raise ArmFailedError(error, side, options, is_own=is_own) from error
     took_s = max(run.elapsed_s for run in runs.values()) / len(sides)
     pair: dict[str, MeasuredRun] = {}
     for (side, own_run), other_run in zip(
@@ -282,6 +301,10 @@ def with_counted_turns(
         return {side: replace(run, timed_turns=()) for side, run in runs.items()}
     if any(cut.is_running for cut in cuts):
         raise DoNotFitError(_RUNNING)
+    if not all(cut.iterations and cut.seconds for cut in cuts):
+        raise DoNotFitError(
+            "its measured records came all at once, as those of buffered output do"
+        )
     if number > 1:
         # A trial is before the first pair that counts
         by_time = by_time._replace(is_tried=True)
@@ -361,6 +384,8 @@ def _read(case: Case, runner: Runner, launched: Launched, moving: str) -> Measur
     if any(_works(rank.by_kind["turns"]) for rank in records if rank.wrote("turns")):
         why = f" ({moving})" if moving else ""
         raise DoNotFitError(f"the processes of a rank work while it waits, unfrozen{why}")
+    if why := _served_while_frozen(summary, case.protocol.warmup):
+        raise DoNotFitError(why)
     if moving:
         message = f"not all of it could be frozen while the other arm had its turns: {moving}"
         note = Problem(code="unfrozen", message=message)
@@ -368,6 +393,26 @@ def _read(case: Case, runner: Runner, launched: Launched, moving: str) -> Measur
     # A training that waited for its turn to warm up has none
     metrics = {name: value for name, value in summary.metrics.items() if name != _FIRST_STEP}
     return measured._replace(summary=replace(summary, time_to_first_step_s=None, metrics=metrics))
+
+
+def _served_while_frozen(run: RunSummary, warmup: int) -> str:
+    """Return how much longer steps waited for data before the turns; empty where they did not.
+
+    A reader that waits for a clock, such as one of an object store, has its answers by the next
+    turn: how long they took is in no turn.
+    """
+    alone_s = run.data_wait_seconds[(warmup + 1) // 2 : warmup]
+    if len(alone_s) < _FEWEST_ALONE:
+        return ""
+    wait_s = statistics.fmean(alone_s)
+    in_turns_s = statistics.fmean(run.data_wait_seconds[warmup:])
+    step_s = statistics.fmean(run.step_seconds[warmup:])
+    if wait_s - in_turns_s < _SERVED * step_s or wait_s < _SERVED_FACTOR * in_turns_s:
+        return ""
+    return (
+        f"its reader is served while it is frozen: steps waited {1000 * wait_s:.3g} ms for data "
+        f"in the warm-up, and {1000 * in_turns_s:.3g} ms in turns"
+    )
 
 
 def _works(turns: TurnsRecord) -> bool:

@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import CaseError
@@ -30,9 +29,6 @@ from pytest_dlperf.judge.stats.contrast import Contrast
 from pytest_dlperf.judge.stats.paired import contrast_of, pairs_of, with_shown_rates
 from pytest_dlperf.judge.stats.runs_needed import pairs_needed
 from pytest_dlperf.judge.tolerance import tolerance_of
-
-#: Share of the time in which steps wait for data above which they come in bursts.
-_WAITS: Final = 0.1
 
 
 def evidence_of_pairs(
@@ -134,13 +130,15 @@ class _Pairs:
     def compared(self) -> Evidence:
         """Return the evidence with the comparison of every metric that both arms have."""
         now, before, case = self._now, self._before, self._case
-        medians = (_medians(now.runs), _medians(before.runs))
-        by_median = rates_in_turns(now.runs, before.runs) or medians
-        rates = by_median if all(by_median) else (now.throughputs, before.throughputs)
+        by_median = rates_in_turns(now.runs, before.runs)
+        if by_median is None and not any(r.waits_for_data for r in (*now.runs, *before.runs)):
+            medians = (_medians(now.runs), _medians(before.runs))
+            by_median = medians if all(medians) else None
+        rates = by_median or (now.throughputs, before.throughputs)
         rate, contrast = self._compare(
             rates, priors.PAIRS[self._device], family.throughput_rule(self._rule)
         )
-        every_case = self._every_case()
+        every_case = self._every_case(is_by_median=by_median is not None)
         window = every_case.get("whole_window")
         rate = replace(rate, runs_needed=_needed(rate, window))
         unsteady = bool(self._evidence.problem_text(UNSTEADY))
@@ -152,7 +150,7 @@ class _Pairs:
             is_slower_anyway=unsteady and self._is_slower_by_all(rate, window),
             why_devices_wait=self._why(),
             figures={
-                "by_median": all(by_median),
+                "by_median": by_median is not None,
                 "in_turns": took_turns(now, before),
                 "runs": len(now.runs),
                 "run_s": sum(
@@ -172,12 +170,15 @@ class _Pairs:
         stored = [stored_scaling(self._before.runs, self._device)]
         return why(self._now.runs, stored, self._device)
 
-    def _every_case(self) -> dict[str, Comparison]:
-        """Return the metrics of every case, where all runs of both arms have them."""
+    def _every_case(self, *, is_by_median: bool) -> dict[str, Comparison]:
+        """Return the metrics of every case, where all runs of both arms have them.
+
+        The whole window is one of them where the throughput is that of the median iteration.
+        """
         now, before, device = self._now, self._before, self._device
         compared: dict[str, Comparison] = {}
         prior = priors.PAIRS[device]
-        if _medians(now.runs) and _medians(before.runs):
+        if is_by_median:
             rates = (now.throughputs, before.throughputs)
             compared["whole_window"], _ = self._compare(rates, prior)
         values_now, values_before = (
@@ -313,7 +314,7 @@ def _needed(rate: Comparison, window: Comparison | None) -> int | None:
 def _medians(runs: Sequence[RunSummary]) -> tuple[float, ...]:
     """Return the rate of each run by its median iteration, which stalls hardly move.
 
-    Empty where a run lacks it.
+    Empty where a run lacks it. Of steps that wait for data no iteration is the median.
     """
     rates = tuple(run.estimates.get("median_step", 0.0) for run in runs)
     return rates if all(math.isfinite(rate) and rate > 0 for rate in rates) else ()
@@ -342,7 +343,7 @@ def rates_in_turns(
         ends = zip(turns[0], turns[-1], strict=True)
         if len(turns) > 1 and any(2 * _length(last) < _length(first) for first, last in ends):
             turns.pop()
-        waits = max(run.data_wait_share or 0.0, run_before.data_wait_share or 0.0) > _WAITS
+        waits = run.waits_for_data or run_before.waits_for_data
         typical_s = _mean_s if waits else _median_s
         ratios = [
             typical_s(run_before, turn_before) / typical_s(run, turn)

@@ -24,6 +24,8 @@ _FREEZES_S: Final = 1.0
 _ENDS_S: Final = 5.0
 _LEFT_ENDS_S: Final = 0.5
 _POLL_S: Final = 0.0005
+#: For others who make or remove a cgroup. Anybody who may read a file may lock it, and for ever.
+_LOCK_S: Final = 5.0
 #: In ``cgroup.procs``, for a process that has no pid in this PID namespace. To ``kill`` it is all
 #: processes of a group.
 _OF_ANOTHER_NAMESPACE: Final = 0
@@ -117,14 +119,28 @@ def remove_left_cgroups() -> None:
 
 @contextlib.contextmanager
 def _alone_below(parent: Path) -> Iterator[None]:
-    """Keep others from making and removing cgroups there: a new one is not locked yet."""
+    """Keep others from making and removing cgroups there: a new one is not locked yet.
+
+    Raises ``OSError`` where somebody else does not let go of the lock.
+    """
     # Not the folder, which the supervisor of a run around this one locks
     lock = os.open(parent / "cgroup.procs", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _lock_within(lock, _LOCK_S)
         yield
     finally:
         os.close(lock)
+
+
+def _lock_within(descriptor: int, limit_s: float) -> None:
+    deadline_s = time.monotonic() + limit_s
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(_POLL_S)
 
 
 def _remove_left(parent: Path) -> None:

@@ -66,6 +66,8 @@ class Freezer:
         self._named: dict[int, str] = {}
         #: What this object has stopped, parents first, with the start of each.
         self._stopped: dict[int, str] = {}
+        #: All that the cgroup does not have, as it was at the last freeze, likewise.
+        self._known_processes: dict[int, str] = {}
         self._guard = Guard(cgroup)
 
     def join(self) -> None:
@@ -80,7 +82,7 @@ class Freezer:
     def freeze(self) -> str:
         """Freeze the run; return which of its processes do not stand still, or nothing."""
         begin_s = time.monotonic()
-        self._guard.watch(self._stopped)  # it is there
+        self._watch()  # the guard is there
         moving = self._freeze_cgroup()
         before: list[int] = []
         refused: set[int] = set()
@@ -111,7 +113,7 @@ class Freezer:
                     os.kill(pid, signal.SIGCONT)
         if self._stopped:
             self._stopped = {}
-            self._guard.watch({})
+            self._watch()
 
     def close(self) -> None:
         """Let the run go on, for good."""
@@ -122,6 +124,10 @@ class Freezer:
         """Remove the cgroup, and what is left in it, once the run has ended."""
         if self._cgroup is not None:
             self._cgroup.remove()
+
+    def _watch(self) -> None:
+        """Have the guard end what is known of the run, frozen or not, if this process dies."""
+        self._guard.watch(self._known_processes | self._stopped)
 
     def _freeze_cgroup(self) -> str:
         """Freeze the cgroup; return which of its processes goes on, or nothing."""
@@ -150,6 +156,7 @@ class Freezer:
         Adds to ``refused`` those that this user may not stop.
         """
         states = {pid: state for pid in pids if (state := state_of(pid)) is not None}
+        self._known_processes = {pid: state.start for pid, state in states.items()}
         # One that has stopped itself is to stay so
         new = [
             pid
@@ -161,7 +168,7 @@ class Freezer:
         if new:
             # Before they stop: nobody but this process lets them go on
             self._stopped |= {pid: states[pid].start for pid in new}
-            self._guard.watch(self._stopped)
+            self._watch()
         for pid in new:
             try:
                 os.kill(pid, signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""A child that ends what is frozen when its parent dies: else it would stay so for ever.
+"""A child that ends a run when its parent dies: what is frozen would stay so for ever.
 
 Standard library only: it is sent to far ends.
 """
@@ -25,9 +25,9 @@ class Guard:
         self._cgroup = cgroup
         self._start()
 
-    def watch(self, stopped: Mapping[int, str]) -> None:
+    def watch(self, processes: Mapping[int, str]) -> None:
         """Have it kill these processes, by pid with the start of each, and all of the cgroup."""
-        line = json.dumps(dict(stopped)).encode()
+        line = json.dumps(dict(processes)).encode()
         try:
             self._send(line)
         except BrokenPipeError:

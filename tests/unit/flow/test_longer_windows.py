@@ -40,6 +40,22 @@ def test_a_window_of_steps_that_are_short_is_five_seconds_of_the_faster_arm():
     assert of("1n1c").protocol.asked_iterations == 150
 
 
+def test_steps_that_data_come_to_in_bursts_are_as_long_as_their_mean():
+    bursts = {
+        side: measured._replace(
+            summary=replace(
+                measured.summary,
+                data_wait_share=0.8,
+                step_seconds=(9.0,) * 50 + (*(0.0001,) * 7, 0.1) * 125,
+            )
+        )
+        for side, measured in pair(0.02, 0.02).items()
+    }
+    longer = with_longer_window(of("1n1c"), bursts)
+    assert longer is not None
+    assert longer.protocol.window == (50, 50 + 398)
+
+
 def test_a_longer_window_leaves_most_of_the_timeout():
     longer = with_longer_window(of("1n1c", timeout_s=16.0), pair(0.02, 0.0125))
     assert longer is not None

@@ -67,6 +67,20 @@ def trial(folder: Path, subject: Case, *programs: Program) -> OtherTurnsError:
     return caught.value
 
 
+def test_launches_alternate_where_measured_records_come_after_the_turns(tmp_path: Path):
+    runs = {str(side): run_of(tmp_path / str(side), Program(iterations=150)) for side in range(2)}
+    # All that was printed is in the last flush, with no time of its own
+    late = {
+        side: replace(
+            run,
+            timed_turns=tuple(turn._replace(sizes={"output.log": 0}) for turn in run.timed_turns),
+        )
+        for side, run in runs.items()
+    }
+    with pytest.raises(DoNotFitError, match="all at once"):
+        with_counted_turns(subject(), late, {"0": "", "1": ""}, FIRST, 1)
+
+
 def test_turns_with_too_few_records_become_longer(tmp_path: Path):
     program = Program(step_s=0.009, every=10, iterations=2050)
     other = trial(tmp_path, subject("2000", iterations=2000), program, program)

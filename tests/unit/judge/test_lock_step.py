@@ -194,3 +194,20 @@ def test_steps_that_are_served_in_bursts_count_by_their_mean():
         arms.append(replace(measurement([1.0] * 5), runs=(summary,) * 5))
     judged = judge_pairs(case(), arms[0], arms[1], Rule())
     assert judged.throughput.change == pytest.approx(1 / 1.2 - 1)
+
+
+def test_runs_that_alternate_count_by_all_their_time_where_steps_wait_for_data():
+    """Most batches are ready, and every fifth comes late: the median iteration is as fast."""
+    arms = []
+    for late_s in (0.2, 0.1):
+        steps = ([0.01] * 4 + [late_s]) * 20
+        summary = replace(
+            run(100 / sum(steps)),
+            data_wait_share=0.5,
+            estimates={"median_step": 1 / statistics.median(steps)},
+            step_seconds=(*[0.01] * 50, *steps),
+        )
+        arms.append(replace(measurement([1.0] * 5), runs=(summary,) * 5))
+    judged = judge_pairs(case(), arms[0], arms[1], Rule())
+    assert judged.throughput.change == pytest.approx(0.14 / 0.24 - 1)
+    assert judged.verdict is Verdict.REGRESSED

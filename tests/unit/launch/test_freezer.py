@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import signal
 import subprocess
@@ -92,6 +93,30 @@ def test_a_killed_holder_leaves_nothing(tmp_path: Path, by: str, guard: str):
         run.holder.kill()
         wait_until(lambda: not run.pids())
     wait_until(lambda: not left_cgroups())
+
+
+@pytest.mark.parametrize("by", BY)
+def test_a_holder_that_is_killed_while_nothing_is_frozen_leaves_nothing(tmp_path: Path, by: str):
+    with FrozenRun(tmp_path, "has_a_session_of_its_own", by) as run:
+        run.wait_until_it_counts(2)
+        run.order("freeze")
+        run.order("thaw")
+        run.holder.kill()
+        wait_until(lambda: not run.pids())
+    wait_until(lambda: not left_cgroups())
+
+
+@pytest.mark.skipif(not has_cgroups(), reason="no cgroup can be made here")
+def test_a_lock_that_somebody_keeps_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch):
+    own = Cgroup.make()
+    assert own is not None
+    parent = own._folder.parent
+    own.remove()
+    monkeypatch.setattr("pytest_dlperf.launch.turns.cgroup._LOCK_S", 0.01)
+    with (parent / "cgroup.procs").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert Cgroup.make() is None
+        remove_left_cgroups()
 
 
 @pytest.mark.parametrize("by", BY)
