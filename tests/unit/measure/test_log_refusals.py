@@ -69,7 +69,7 @@ READ = {
     "epoch 1 | batch {i}/500 | 0.25 s/it | loss 3.{mark}\n": 4.0,
     '{{"step": {i}, "loss": 2.{mark}, "samples_per_second": 512.5}}\n': 512.5,
     "step {i} loss 2.{mark}\nother words\nspeed: 12.5 images/sec\n": 12.5,
-    "Epoch 1/9 train:  39%|###   | {i}/900 [00:08<00:12, 127.70it/s]\n": 127.7,
+    "Epoch 1/9 my train loop:  39%|###   | {i}/900 [00:08<00:12, 127.70it/s]\n": 127.7,
     "{stamp} batch {i} loss 2.{mark}\n": 1.0,
     "iter {i} total time: {i}.00 s, step time: 0.50 s\n": 2.0,
 }
