@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-import numpy as np
-
 from pytest_dlperf.core.log_pattern import Averaging, Scope
 
 #: A rate or a time below or above these is not a measurement.
@@ -102,6 +100,9 @@ class Derived:
 
     def __call__(self, line: bytes) -> LogRecord | None:
         """Return the record of a line, or None if it is not one."""
+        # Sessions name formats and mostly read no log; its import takes a tenth of a second
+        import numpy as np
+
         numbers = self.numbers(line)
         if numbers is None:
             return None

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
-
 from pytest_dlperf.measure.logs.declare import (
     Derived,
     Either,
@@ -35,6 +33,9 @@ def _nemo_numbers(line: bytes) -> Mapping[str, float | None] | None:
 
 def _nemo_fields(numbers: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
     """Make the rate from the batch, or from the samples of the run so far."""
+    # As in ``Derived``
+    import numpy as np
+
     step, seconds = numbers["step"], numbers["seconds"]
     fields = {"step": step, "seconds": seconds, "is_record": (step >= 0) & (seconds > 0)}
     if "loss" in numbers:
