@@ -106,9 +106,9 @@ class Derived:
         numbers = self.numbers(line)
         if numbers is None:
             return None
-        known = {name: value for name, value in numbers.items() if value is not None}
+        inputs = {name: value for name, value in numbers.items() if value is not None}
         with np.errstate(all="ignore"):
-            fields = dict(self.fields(known))
+            fields = dict(self.fields(inputs))
         if not fields.pop("is_record", True):
             return None
         values: dict[str, Any] = {
