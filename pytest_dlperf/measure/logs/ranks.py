@@ -103,14 +103,14 @@ class Ranks:
             is_same = (steps[there] == steps[repeats]) & (epochs[there] == epochs[repeats])
             windows = np.where(is_same & (place >= 0), place, windows)
         matched = windows >= 0
-        of_lead = columns.rows(leads)
+        lead_columns = columns.rows(leads)
         if self._format.averaging != "running":
             mean, times = _mean_rates(
-                of_lead["rate"], windows[matched], columns["rate"][repeats[matched]]
+                lead_columns["rate"], windows[matched], columns["rate"][repeats[matched]]
             )
-            of_lead = of_lead.replaced(rate=mean, prints=times)
+            lead_columns = lead_columns.replaced(rate=mean, prints=times)
         return Joined(
-            columns=of_lead,
+            columns=lead_columns,
             lines=Counter(columns["rank"].astype(int).tolist()),
             repeats=len(repeats),
             most_prints=1 + int(np.bincount(windows[matched], minlength=1).max()),

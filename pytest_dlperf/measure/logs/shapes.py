@@ -186,9 +186,9 @@ class Shapes:
     def _one_row_each(self, lines: Sequence[bytes]) -> list[Row | None] | None:
         """Return the row of each line, or None for no row; None if a line has several."""
         rows = [[*self._rows(line)] for line in lines]
-        if any(len(of_line) > 1 for of_line in rows):
+        if any(len(line_rows) > 1 for line_rows in rows):
             return None
-        return [of_line[0] if of_line else None for of_line in rows]
+        return [line_rows[0] if line_rows else None for line_rows in rows]
 
     def _find_rules(self, shape: Shape, probes: Sequence[bytes]) -> bool:
         """Find the numbers of the line that a record is made of; return whether all are."""
@@ -222,11 +222,11 @@ class Shapes:
 
     def _is_same(self, columns: Mapping[str, Floats], index: int, row: Row) -> bool:
         for name in self._names:
-            said = number_of(row, name)
+            parsed = number_of(row, name)
             value = float(columns[name][index]) if name in columns else math.nan
-            if math.isnan(value) != (said is None):
+            if math.isnan(value) != (parsed is None):
                 return False
-            if said is not None and not math.isclose(value, said, rel_tol=1e-12):
+            if parsed is not None and not math.isclose(value, parsed, rel_tol=1e-12):
                 return False
         return True
 
@@ -251,11 +251,13 @@ def _columns(inputs: Sequence[Inputs]) -> dict[str, Floats] | None:
     """Return the numbers of lines by name; None if lines have other ones than the first."""
     names = [name for name, value in inputs[0].numbers.items() if value is not None]
     columns = {
-        name: np.array([of_line.numbers.get(name) for of_line in inputs], dtype=np.float64)
+        name: np.array([line_inputs.numbers.get(name) for line_inputs in inputs], dtype=np.float64)
         for name in names
     }
-    count = sum(value is not None for of_line in inputs for value in of_line.numbers.values())
-    is_alike = len({of_line.derived for of_line in inputs}) == 1
+    count = sum(
+        value is not None for line_inputs in inputs for value in line_inputs.numbers.values()
+    )
+    is_alike = len({line_inputs.derived for line_inputs in inputs}) == 1
     if not is_alike or count != len(names) * len(inputs):
         return None
     return None if any(np.isnan(column).any() for column in columns.values()) else columns

@@ -67,11 +67,11 @@ def sizes(parsed: ParsedLog) -> Sizes:
     whole = batch is not None and abs(batch - round(batch)) <= _WHOLE * batch
     if batch is not None and whole:
         batch = float(round(batch))
-    of_one = world is None and parsed.fmt.scope == "device" and _has_rates(parsed)
-    if of_one:
+    is_per_device = world is None and parsed.fmt.scope == "device" and _has_rates(parsed)
+    if is_per_device:
         odd = (*odd, _PER_DEVICE)
     return Sizes(
-        is_of_one_device=of_one,
+        is_of_one_device=is_per_device,
         world_size=world,
         world_size_from=world_from,
         batch_size_per_device=int(batch) if batch and whole else None,

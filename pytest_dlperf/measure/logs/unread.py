@@ -278,7 +278,7 @@ def _steps_with_place(lines: Sequence[bytes]) -> Iterator[tuple[str, int]]:
         if match["bar"] is None:
             literal = ("" if match.start() == 0 else r"\b") + literal
         search = re.compile(literal.encode() + rb"(\d+)").search
-        values = [int(found[1]) for line in lines if (found := search(line)) is not None]
+        values = [int(step[1]) for line in lines if (step := search(line)) is not None]
         moves = [value - former for former, value in pairwise(values) if value != former]
         rises = sum(move > 0 for move in moves)
         if len(values) >= _MOSTLY * len(lines) and moves and rises >= _MOSTLY * len(moves):

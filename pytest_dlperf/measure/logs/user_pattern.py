@@ -72,14 +72,14 @@ _NUMBER: Final = re.compile(NUMBER)
 _NOT_FINITE: Final = re.compile(rb"(?<![A-Za-z0-9_])" + NOT_FINITE)
 
 
-def _number(found: Mapping[str, bytes], group: str) -> float | None:
-    match = _NUMBER.fullmatch(found[group].rstrip(b",;")) if group in found else None
+def _number(groups: Mapping[str, bytes], group: str) -> float | None:
+    match = _NUMBER.fullmatch(groups[group].rstrip(b",;")) if group in groups else None
     return float(match[1].replace(b",", b"")) if match else None
 
 
-def _seconds(found: Mapping[str, bytes], group: str, in_milliseconds: str) -> float | None:
-    number = _number(found, in_milliseconds)
-    return _number(found, group) if number is None else number / 1000
+def _seconds(groups: Mapping[str, bytes], group: str, in_milliseconds: str) -> float | None:
+    number = _number(groups, in_milliseconds)
+    return _number(groups, group) if number is None else number / 1000
 
 
 class _Search:
