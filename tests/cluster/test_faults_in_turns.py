@@ -35,13 +35,20 @@ class Pair:
         assert self.session.poll() is None, self.session.communicate()[0]
 
     def ends(self, says: str) -> None:
-        """Check that the pair is an error that says so, and that nothing is left of it."""
+        """Check that the pair is an error that says so, and that nothing of it stays."""
         output = self.session.communicate(timeout=WAIT_S)[0]
         [outcome] = self.cluster.outcomes()
         reason = outcome["judgement"]["reason"]
         assert outcome["judgement"]["verdict"] == "error", reason
         assert says in reason.partition("\n")[0], f"{reason}\n{output}"
-        assert list(processes(self.cluster.path)) == []
+        self.leaves_nothing()
+
+    def leaves_nothing(self) -> None:
+        """Wait until nothing of it is left: a node that is cut off ends its part by itself."""
+        end_s = time.monotonic() + WAIT_S
+        while left := list(processes(self.cluster.path)):
+            assert time.monotonic() < end_s, left
+            time.sleep(0.2)
 
 
 @pytest.fixture
@@ -88,7 +95,4 @@ def test_pytest_is_killed(pair: Pair):
     )
     os.kill(int(child), signal.SIGKILL)
     pair.session.wait(timeout=WAIT_S)
-    end_s = time.monotonic() + WAIT_S
-    while list(processes(pair.cluster.path)):
-        assert time.monotonic() < end_s, list(processes(pair.cluster.path))
-        time.sleep(0.2)
+    pair.leaves_nothing()

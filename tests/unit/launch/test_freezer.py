@@ -258,12 +258,13 @@ def test_a_process_whose_first_thread_has_ended_ends_with_its_cgroup(tmp_path: P
         run.order("freeze")
         if ends == "by its holder":
             run.order("remove")
+            wait_until(lambda: not folder.exists())
         else:
             os.kill(run.guard, signal.SIGKILL)
             run.holder.kill()
             run.holder.wait()
-            remove_left_cgroups()
-        wait_until(lambda: not folder.exists())
+            # One of the next runs removes it: the guard may have its lock for a moment yet
+            wait_until(lambda: remove_left_cgroups() or not folder.exists())
 
 
 @pytest.mark.skipif(not has_cgroups(), reason="no cgroup can be made here")

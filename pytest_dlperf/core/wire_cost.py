@@ -1,0 +1,136 @@
+"""What one training step asks of its devices, counted without running it: the record of a trace.
+
+A trace writes it, ``baselines/cost`` stores it. All numbers are exact, of one rank, and of one
+step; they do not depend on the machine that traced. Layers that are alike are one: the path of
+a module has ``*`` for the index of a layer, as in ``blocks.*.attention``.
+
+Standard library only, as ``wire_records.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypedDict
+
+if TYPE_CHECKING:
+    # Not in the standard library of Python 3.10.
+    from typing_extensions import NotRequired
+
+#: File of the trace in the folder of its run.
+COST_RECORD: Final = "cost.json"
+#: Version of the record. 1: the first.
+COST_FORMAT: Final = 1
+#: What memory is held for, at the peak.
+MEMORY_KINDS: Final = ("parameters", "gradients", "optimizer", "activations", "rest")
+
+
+class OperatorCost(TypedDict):
+    """The calls of one operator, with the same shapes, at one place of the model."""
+
+    #: Path of the module that called it; empty outside of all modules.
+    path: str
+    #: ``forward``, ``backward`` or ``optimizer``; ``rest`` for what is none of them.
+    phase: str
+    #: Without the namespace: ``mm``.
+    name: str
+    #: Of its inputs, as in ``4096x4096 bf16, 4096x128 bf16``.
+    shapes: str
+    calls: int
+    #: Of all calls; 0 where it multiplies nothing.
+    flops: int
+    #: The dtype whose peak bounds them; empty where there are none.
+    flops_dtype: str
+    read_bytes: int
+    written_bytes: int
+    #: Whether it starts work on a device: an operator that is no view of its input.
+    is_launch: bool
+
+
+class CollectiveCost(TypedDict):
+    """Equal collectives that follow each other without another collective between them."""
+
+    #: As in ``all-gather``, ``reduce-scatter``, ``all-reduce``, ``all-to-all``, ``broadcast``,
+    #: ``send``, ``receive``.
+    kind: str
+    #: The mesh dimension, or how its ranks follow each other, as in ``8 ranks, 1 apart``.
+    group: str
+    ranks: int
+    dtype: str
+    #: Of the whole tensor, gathered or not yet reduced, of one of them.
+    bytes: int
+    calls: int
+    path: str
+    phase: str
+    #: How many of them other work follows before somebody waits for them.
+    overlapped: int
+
+
+class LiveCost(TypedDict):
+    """What is alive at the peak of memory, and belongs to one module."""
+
+    path: str
+    #: One of ``MEMORY_KINDS``.
+    kind: str
+    bytes: int
+
+
+class MemoryCost(TypedDict):
+    """The bytes of all tensors that are alive at once, at their peak within the step."""
+
+    peak_bytes: int
+    #: By ``MEMORY_KINDS``; they add up to the peak.
+    by_kind: dict[str, int]
+    #: Those with the most bytes first.
+    at_peak: list[LiveCost]
+
+
+class PlaceCount(TypedDict):
+    """How often something happens at one line of the program."""
+
+    #: ``file.py:12``, relative to the folder of the workload where it is below it.
+    place: str
+    #: ``.item()`` of a host wait; the reason of a graph break.
+    what: str
+    count: int
+
+
+class StageCost(TypedDict):
+    """The step of one rank; of a pipeline, of one rank of each stage."""
+
+    rank: int
+    #: Floating-point operations by the dtype whose peak bounds them.
+    flops: dict[str, int]
+    #: In the order of their paths, phases, names and shapes.
+    operators: list[OperatorCost]
+    launches: int
+    #: In the order in which the step starts them.
+    collectives: list[CollectiveCost]
+    memory: MemoryCost
+    #: Where the host needs a value of the device before it goes on.
+    host_waits: list[PlaceCount]
+    #: Parameters that this rank holds, by dtype.
+    parameters: dict[str, int]
+    #: Of compiled parts; both 0 and empty where nothing is compiled.
+    graph_breaks: list[PlaceCount]
+    recompilations: int
+
+
+class CostRecord(TypedDict, total=False):
+    """A traced case; or the problem that kept it from being traced."""
+
+    format: int
+    #: Why there is no cost: a sentence that names the line, where there is one. Nothing else then.
+    problem: str
+    #: Place in the program of the problem, as in ``PlaceCount``.
+    place: NotRequired[str]
+    framework: str
+    #: Of the framework: what differs between versions is no change of the code.
+    framework_version: str
+    world_size: int
+    #: Parameters of the whole model.
+    parameters: int
+    stages: list[StageCost]
+    #: What this trace cannot see of this workload, a sentence each.
+    notes: list[str]
+    #: Of the trace itself; not compared.
+    elapsed_s: float
+    trace_peak_bytes: int
