@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: File of the trace in the folder of its run.
 COST_RECORD: Final = "cost.json"
+#: File beside it while it is traced: one line, as in ``step 2 of 2, 1280 operators``.
+COST_PROGRESS: Final = "cost.progress"
 #: Version of the record. 1: the first.
 COST_FORMAT: Final = 1
 #: What memory is held for, at the peak.
@@ -32,16 +34,18 @@ class OperatorCost(TypedDict):
     phase: str
     #: Without the namespace: ``mm``.
     name: str
-    #: Of its inputs, as in ``4096x4096 bf16, 4096x128 bf16``.
+    #: Of its inputs, as in ``4096x4096 bfloat16, 4096x128 bfloat16``; of a long list of tensors
+    #: their number and elements, as in ``291 tensors of 8030261248 float32``.
     shapes: str
     calls: int
     #: Of all calls; 0 where it multiplies nothing.
     flops: int
-    #: The dtype whose peak bounds them; empty where there are none.
+    #: The dtype whose peak bounds them, ``tf32`` for float32 where it may be used; empty where
+    #: there are none.
     flops_dtype: str
     read_bytes: int
     written_bytes: int
-    #: Whether it starts work on a device: an operator that is no view of its input.
+    #: Whether it starts work on a device. Views and allocations do not, and are left out.
     is_launch: bool
 
 
@@ -101,6 +105,8 @@ class StageCost(TypedDict):
     flops: dict[str, int]
     #: In the order of their paths, phases, names and shapes.
     operators: list[OperatorCost]
+    #: How many modules a path with a star stands for, as in ``{"blocks.*": 32}``.
+    layers: dict[str, int]
     launches: int
     #: In the order in which the step starts them.
     collectives: list[CollectiveCost]
