@@ -26,6 +26,8 @@ _REPORTER: pytest.StashKey[Reporter] = pytest.StashKey()
 _PARSER: pytest.StashKey[pytest.Parser] = pytest.StashKey()
 _DECLARED: pytest.StashKey[bool] = pytest.StashKey()
 _IN_CALL: pytest.StashKey[bool] = pytest.StashKey()
+#: What our options are where nobody gives them.
+_NOT_GIVEN = (None, False, [], "gate")
 #: Names of the plugins that pytest calls for every test.
 _MARKER, _RECEIVER = "dlperf-marker", "dlperf-report-receiver"
 
@@ -135,11 +137,11 @@ def _reporter(config: pytest.Config) -> Reporter:
 
 
 def _has_our_option(config: pytest.Config) -> bool:
-    """Whether an option of ours was given."""
+    """Whether an option of ours was given, an empty text as well."""
     return any(
-        value
+        value not in _NOT_GIVEN
         for name, value in vars(config.option).items()
-        if name.startswith("dlperf_") and value != "gate"
+        if name.startswith("dlperf_")
     )
 
 

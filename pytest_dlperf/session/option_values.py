@@ -128,6 +128,10 @@ class Given:
         value = self._get(option.name)
         if value is None or option.metavar == FLAG:
             return value
+        if "" in ([value] if isinstance(value, str) else value):
+            raise UsageError(
+                f"{option.shown}: it is empty; give {option.metavar}, or leave it out"
+            )
         parse: Callable[[str, Option], Any] = globals()[option.parse]
         if option.repeated:
             return tuple(parse(text, option) for text in value)

@@ -168,7 +168,7 @@ OPTIONS: Final = (
         },
     ),
     Option("baselines", "DIR", "folder of the baselines (baselines/ at rootdir)"),
-    Option("reason", "TEXT", "why what did not pass is stored", default=""),
+    Option("reason", "TEXT", "why what did not pass is stored"),
     Option(
         "mode",
         "gate|observe",

@@ -304,7 +304,7 @@ class Settings:
             observe=given("mode") == "observe",
             # A job measures; the session that submitted it stores
             update=get("update-baselines") and get("scheduler") != IN_JOB,
-            reason=get("reason").strip(),
+            reason=(get("reason") or "").strip(),
             baselines=path("baselines", "baselines"),
             workdir=workdir,
             rootdir=root,

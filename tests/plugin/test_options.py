@@ -17,6 +17,7 @@ ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
     [
         ("--gpus=eight", "--gpus=eight: give a whole number, 1 or more"),
         ("--dlperf-json=test_net.py/r.json", "cannot be written"),
+        ("--dlperf-against=", "--dlperf-against: it is empty"),
     ],
 )
 def test_an_option_that_cannot_be_meant_is_one_line(

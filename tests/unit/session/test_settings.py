@@ -27,7 +27,7 @@ DEFAULTS = {
     if option.metavar != options.FLAG
 }
 #: Options that one field of ``Settings`` of the same name has as they are.
-AS_GIVEN = ("launcher", "ssh", "reason", "share-host", "published")
+AS_GIVEN = ("launcher", "ssh", "share-host", "published")
 
 
 def test_without_options_a_setting_is_what_is_declared(tmp_path: Path):
@@ -44,7 +44,7 @@ def test_without_options_a_setting_is_what_is_declared(tmp_path: Path):
     assert settings.observe is (DEFAULTS["mode"] == "observe")
     assert (settings.hosts, settings.travelling, settings.arm_links) == ((), (), ())
     assert settings.reports == {}
-    assert settings.arm_setup == ""
+    assert (settings.arm_setup, settings.reason) == ("", "")
     assert not settings.update
     assert not settings.runs_nothing
     assert not settings.family_given
@@ -218,7 +218,9 @@ SLURM = "--dlperf-scheduler=slurm"
         ("--dlperf-published --update-baselines", "give one of them"),
         ("--dlperf-list -n2", "leave -n out"),
         # The other arm of pairs
-        ("--dlperf-against=", "it is empty"),
+        ("--dlperf-against=", "it is empty; give X"),
+        ("--dlperf-json=", "it is empty; give FILE"),
+        ("--dlperf-workdir=", "it is empty; give DIR"),
         ("--dlperf-against=--force", "not an arm"),
         ("'--dlperf-against=A=1 B'", "'B' does not set a variable"),
         ("--dlperf-against=PYTHONPATH=x", "is set for the ranks by this tool"),
