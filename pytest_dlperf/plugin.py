@@ -27,7 +27,7 @@ _PARSER: pytest.StashKey[pytest.Parser] = pytest.StashKey()
 _DECLARED: pytest.StashKey[bool] = pytest.StashKey()
 _IN_CALL: pytest.StashKey[bool] = pytest.StashKey()
 #: What our options are where nobody gives them.
-_NOT_GIVEN = (None, False, [], "gate")
+_NOT_GIVEN: tuple[object, ...] = (None, False, [], "gate")
 #: Names of the plugins that pytest calls for every test.
 _MARKER, _RECEIVER = "dlperf-marker", "dlperf-report-receiver"
 
