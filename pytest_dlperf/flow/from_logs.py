@@ -173,6 +173,7 @@ def judge_by_logs(
         fmt=format_of(case),
         skip=case.protocol.warmup,
         batch_size_per_device=logged_batch(case),
+        work_per_device=case.work,
         world_size=case.world_size,
         split=case.parallelism.split,
         precision=case.precision,

@@ -131,6 +131,7 @@ def _options(case: Case) -> ParseOptions:
         skip=case.protocol.warmup,
         until=case.protocol.iterations,
         batch_size_per_device=logged_batch(case),
+        work_per_device=case.work,
         world_size=case.world_size,
         split=case.parallelism.split,
         devices_per_node=case.layout.devices_per_node,
@@ -170,6 +171,14 @@ def _summary(case: Case, run: Run, result: LogResult, options: OptionNames) -> R
     flops = case.flops_per_unit
     summary = log_run_summary(result)
     if result.cut is not None:
+        assert result.kept is not None
+        if not result.kept.knows_work.all():
+            raise CaseError(
+                f"turns by time need the {result.unit} of an iteration, and neither the log nor "
+                "the marker says how many a device trains on (work=...); a batch counts samples.",
+                subject=case.id,
+                remarks=_log(run),
+            )
         summary = _in_turns(summary, result, result.cut, run)
     rate = summary.throughput / case.world_size
     return replace(

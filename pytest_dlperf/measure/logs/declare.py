@@ -166,6 +166,9 @@ class Format:
     clock_resolution: float = 0.0
     #: Whose batch size the log's settings have. A path's is that of a device.
     batch_of: Literal["device", "node", "global"] = "device"
+    #: Set by a user's pattern: where it reads times alone, the declared batch is the work of an
+    #: iteration in its unit. A batch counts samples otherwise, and no tokens.
+    batch_is_work: bool = False
     #: Where the program itself left its warm-up out of what it prints.
     warmup_removed: bool = False
     #: A progress bar: drawn again and again, and another ``total`` is another bar.

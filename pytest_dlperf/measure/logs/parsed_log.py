@@ -28,6 +28,8 @@ class ParseOptions:
     until: int | None = None
     #: Of a replica, where ranks share a batch.
     batch_size_per_device: int | None = None
+    #: Work of a replica in one iteration, in the unit of the log.
+    work_per_device: float | None = None
     world_size: int | None = None
     #: Number of ranks that share a batch.
     split: int = 1

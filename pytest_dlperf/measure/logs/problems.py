@@ -13,7 +13,7 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs import clocks
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog
 from pytest_dlperf.measure.logs.rules import Selection
-from pytest_dlperf.measure.logs.sizes import Sizes
+from pytest_dlperf.measure.logs.sizes import Sizes, counts_unit
 from pytest_dlperf.measure.logs.spans import RateSeries
 from pytest_dlperf.measure.logs.timeline import Timeline
 from pytest_dlperf.measure.logs.trained import Account
@@ -43,13 +43,14 @@ _REMEDIES: Final = {
     "insufficient-data": " (--skip, --until)",
     "unknown-scale": " (--batch_size_per_device, --world_size)",
 }
+_SAY_WORK: Final = "A case says it in the marker (work=...)"
 #: Codes of a log that is of another training than was declared, or than its path says.
 MISMATCHES: Final = frozenset({"world-size-mismatch", "batch-size-mismatch", "precision-mismatch"})
 
 
 def with_remedy(problem: Problem) -> str:
     """Return the sentence of a problem with the options of a command that mend it."""
-    if "--pattern" in problem.message:
+    if "--pattern" in problem.message or _SAY_WORK in problem.message:
         return problem.message
     return f"{problem.message}{_REMEDIES.get(problem.code, '')}"
 
@@ -169,6 +170,13 @@ def _unknown_scale(parsed: ParsedLog, size: Sizes) -> Problem:
             code="unknown-scale",
             message="the path's batch size may be of one device or of all, and the time of an "
             "iteration is that of all",
+        )
+    if not counts_unit(parsed):
+        return Problem(
+            code="unknown-scale",
+            message="only the time of an iteration is printed, and nothing says how many "
+            f"{fmt.unit} one has: a batch counts samples. {_SAY_WORK}; where a pattern counts "
+            f"{fmt.unit}, the batch is that many",
         )
     columns = parsed.timeline.windows.columns()
     by_rate = fmt.scope != "process" and not np.isnan(columns["rate"]).all()

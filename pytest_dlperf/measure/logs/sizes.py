@@ -76,9 +76,7 @@ def sizes(parsed: ParsedLog) -> Sizes:
         world_size_from=world_from,
         batch_size_per_device=int(batch) if batch and whole else None,
         batch_size_from=source if whole else None,
-        global_batch=(
-            batch * world / parsed.options.split if batch and world else _batch_of_all(parsed)
-        ),
+        global_batch=_global_batch(parsed, batch, world),
         is_unsure=unsure and batch is None,
         batch_by_words=logged if lines is None else None,
         problems=odd,
@@ -118,6 +116,25 @@ def _batch_by_log(parsed: ParsedLog, world: int | None) -> float | None:
     if batch_of == "node" and log.node_devices is not None:
         devices = log.node_devices
     return None if devices is None else log.batch_size * split / devices
+
+
+def _global_batch(parsed: ParsedLog, batch: float | None, world: int | None) -> float | None:
+    """Return the work of an iteration of all devices, in the unit of the format."""
+    if counts_unit(parsed):
+        each: float | None = batch
+    else:
+        stated = _batch_of_all(parsed)
+        each = parsed.options.work_per_device if stated is None else None
+    if each and world:
+        return each * world / parsed.options.split
+    return _batch_of_all(parsed)
+
+
+def counts_unit(parsed: ParsedLog) -> bool:
+    """Return whether a batch size counts what the log counts: it counts samples, no tokens."""
+    if parsed.fmt.unit != "tokens":
+        return True
+    return parsed.fmt.batch_is_work and not _has_rates(parsed)
 
 
 def _batch_of_all(parsed: ParsedLog) -> float | None:

@@ -63,6 +63,7 @@ def format_of_pattern(declared: LogPattern) -> Format:
         anchors=(b"\n",),
         parse=parse,
         by_clock=declared.clock_suffices,
+        batch_is_work=True,
         several_lines=not declared.clock_suffices
         and (len(searches) > 1 or any("|" in regex for regex in declared.regexes)),
     )

@@ -95,6 +95,43 @@ def test_seconds_are_no_tokens_where_nothing_says_how_many(tmp_path: Path):
         logged_batch(case("1n1c", command=["python", "x.py"], **OF_TOKENS))
 
 
+def nanogpt_line(i: int) -> str:
+    return f"iter {i}: loss 5.4830, time 500.00ms, mfu 12.34%"
+
+
+TOKENS_OF_ALL = "tokens per iteration will be: 491,520"
+
+
+def test_a_batch_of_samples_is_no_batch_of_tokens(tmp_path: Path):
+    """It is what the log says, or the marker; nanoGPT prints times alone."""
+    lines = [nanogpt_line(i) for i in range(20)]
+    with pytest.raises(CaseError, match=r"how many tokens one has: a batch counts.*\(work=...\)"):
+        read(tmp_path, lines, log_format="nanogpt")
+    with pytest.raises(CaseError, match="how many tokens one has"):
+        read(tmp_path, lines)
+    assert read(tmp_path, [TOKENS_OF_ALL, *lines], log_format="nanogpt") == (983_040, "tokens")
+    assert read(tmp_path, lines, log_format="nanogpt", work=1024) == (2048, "tokens")
+
+
+def test_turns_of_a_log_need_the_tokens_of_an_iteration(tmp_path: Path):
+    log, turns = Program(iterations=400).log()
+    run = write(tmp_path, [])
+    Path(run.log).write_bytes(log)
+    timed = tuple(
+        TimedTurn(
+            turn.number, {"output.log": turn.end}, turn.seconds, counts=6 <= turn.number <= 30
+        )
+        for turn in turns
+    )
+    rates = pattern(FROZEN.regex.replace("seconds", "rate"), unit="tokens")
+    program = replace(
+        case("1n1c", command=["python", "x.py"], log_format=rates),
+        protocol=Protocol(iterations=390, warmup=50),
+    )
+    with pytest.raises(CaseError, match="need the tokens of an iteration"):
+        summarise_program(program, replace(run, timed_turns=timed))
+
+
 LINES = [line(i) for i in range(1, 21)]
 CLIPS = [paddlevideo(i) for i in range(20)]
 
