@@ -63,6 +63,7 @@ MEANINGS: Final = {
     "loss-not-finite": "a loss is NaN or infinite",
     "machine-drifted": "in lock-step the steps of both arms became slower or faster alike",
     "marked-twice": "a step began within a step, or ended twice",
+    "step-not-begun": "`step()` was called without `with`",
     "metric-unknown": "a built-in metric is gated that no run has, so nothing is compared",
     "named-twice": "a file was named more than once; it counts once",
     "not-trained": "a log says that more of the measured iterations trained nothing than loss "

@@ -115,6 +115,8 @@ class Marks:
         #: File and line of the step that is open, and the thread of the last one.
         self._open: tuple[str, int] | None = None
         self._thread = 0
+        #: Whether a step was asked for, and has not begun.
+        self._is_asked = False
         self._phase: Phase | None = None
         #: Of the steps after the last measured one, where they are profiled.
         self._profile: MarkedProfile | None = None
@@ -141,6 +143,16 @@ class Marks:
 
     def step(self, work: Any = None) -> Marks:
         """Return the context of the next iteration, which does so much; None: not said yet."""
+        if self._is_asked:
+            # Two frames up: pytest_dlperf.mark is between
+            frame = sys._getframe(2)
+            place = _words((frame.f_code.co_filename, frame.f_lineno))
+            message = (
+                f"the step of {place} never began: step() is a context, and measures what is "
+                "within it. Write 'with step():' before what one iteration does"
+            )
+            self._refuse(WorkerFailure("step-not-begun", message))
+        self._is_asked = True
         self._next = self._kept(work) if work is not None else None
         return self
 
@@ -239,6 +251,7 @@ class Marks:
         self._write_canary(rates, "before")
 
     def __enter__(self) -> Marks:
+        self._is_asked = False
         frame = sys._getframe(1)
         place = frame.f_code.co_filename, frame.f_lineno
         if self._open is not None:

@@ -292,9 +292,8 @@ NESTED = {
                 thread.join()
         """,
     "by_hand": """
-        outer, inner = step(), step()
-        outer.__enter__()
-        inner.__enter__()
+        step().__enter__()
+        step().__enter__()
         """,
 }
 
@@ -318,6 +317,13 @@ def test_a_step_that_ends_twice_is_an_error(tmp_path: Path):
         """
     program(tmp_path, text)
     assert [failure["code"] for failure in records(tmp_path)["failure"]] == ["marked-twice"]
+
+
+def test_a_step_that_is_called_and_never_begins_is_an_error_that_names_its_line(tmp_path: Path):
+    program(tmp_path, "for _ in range(12): step()")
+    [failure] = records(tmp_path)["failure"]
+    assert failure["code"] == "step-not-begun"
+    assert re.search(r"the step of \S+:\d+ never began: .*'with step\(\):'", failure["message"])
 
 
 def test_a_step_that_is_abandoned_counts_nothing(tmp_path: Path):
