@@ -83,7 +83,7 @@ _SERVED_FACTOR: Final = 1.5
 class ArmFailedError(CaseError):
     """The run of one arm failed; ``side`` says which.
 
-    ``is_own`` is set where the program itself ended with an error, which it has alone as well.
+    ``is_own`` is set where the program ended by itself, as it does alone as well.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ def launch_in_turns(
             measured[side] = _read(case, runners[side], launched_side, moving[side])
         except CaseError as error:
             run = launched_side.run
-            is_own = run.end.is_by_itself and (run.exit_code or 0) > 0
+            is_own = run.end.is_by_itself and (run.exit_code or 0) >= 0
             options = first.bench.policy.options
             raise ArmFailedError(error, side, options, is_own=is_own) from error
     took_s = max(run.elapsed_s for run in runs.values()) / len(sides)
