@@ -81,21 +81,16 @@ _SERVED_FACTOR: Final = 1.5
 
 
 class ArmFailedError(CaseError):
-    """The run of one arm failed; ``side`` says which.
+    """The run of one arm failed; ``side`` says which."""
 
-    ``is_own`` is set where the program ended by itself, as it does alone as well.
-    """
-
-    def __init__(
-        self, error: CaseError, side: str, options: OptionNames, *, is_own: bool = False
-    ) -> None:
-        advice = "" if is_own else "Both arms were alive at once"
-        if advice and (alternating := options.typed("pairs=alternating")):
-            advice += f"; {alternating} launches them in turn"
+    def __init__(self, error: CaseError, side: str, options: OptionNames) -> None:
+        advice = "Both arms were alive at once"
+        if alternating := options.typed("pairs=alternating"):
+            advice += f"; if either trains well alone, {alternating} launches them in turn"
         super().__init__(
             error.sentence,
             subject=error.subject,
-            remarks="\n".join(filter(None, (error.remarks, advice and f"{advice}."))),
+            remarks="\n".join(filter(None, (error.remarks, f"{advice}."))),
         )
         self.side = side
 
@@ -237,10 +232,7 @@ def launch_in_turns(
         try:
             measured[side] = _read(case, runners[side], launched_side, moving[side])
         except CaseError as error:
-            run = launched_side.run
-            is_own = run.end.is_by_itself and (run.exit_code or 0) >= 0
-            options = first.bench.policy.options
-            raise ArmFailedError(error, side, options, is_own=is_own) from error
+            raise ArmFailedError(error, side, first.bench.policy.options) from error
     took_s = max(run.elapsed_s for run in runs.values()) / len(sides)
     pair: dict[str, MeasuredRun] = {}
     for (side, own_run), other_run in zip(

@@ -43,6 +43,8 @@ from pytest_dlperf.worker.training_records import Steps, write_training
 from pytest_dlperf.worker.turns import InTurns, Turns
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from pytest_dlperf.worker.marked_profile import MarkedProfile
 
 #: Libraries that train, or that hold the numbers of a training: every program that trains in its
@@ -127,6 +129,7 @@ class Marks:
             self._refuse(error)
         # The files belong to this process; a forked child opens its own, see ``mark.step``.
         os.register_at_fork(after_in_child=self._leave)
+        self._record_last_error()
 
     @classmethod
     def of_environment(cls) -> Marks | None:
@@ -392,6 +395,20 @@ class Marks:
         self._records.write(failure=record)
         self._turns.leave()
         self.close()
+
+    def _record_last_error(self) -> None:
+        """Record what ends the program outside of its steps; the log alone had it."""
+        shown_by = sys.excepthook
+
+        def show(
+            kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        ) -> None:
+            # A launcher ends ranks by KeyboardInterrupt, for what another of them did
+            if not self._is_over and isinstance(error, Exception):
+                self._write_failure(error)
+            shown_by(kind, error, trace)
+
+        sys.excepthook = show
 
     def _device(self) -> Device:
         # Asked each time: it may be the first step that takes the GPU.

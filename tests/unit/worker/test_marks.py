@@ -275,6 +275,29 @@ def test_what_fails_after_the_last_step_is_the_ranks_failure(tmp_path: Path):
     assert failure["message"] == "RuntimeError: the GPU is lost"
 
 
+def test_what_ends_the_program_between_two_steps_is_the_ranks_failure(tmp_path: Path):
+    """The rank was said to have been killed, or to have left, above its own traceback."""
+    text = """
+        for i in range(12):
+            if i == 5: raise ValueError("a bad batch")
+            with step(): pass
+        """
+    with pytest.raises(subprocess.CalledProcessError):
+        program(tmp_path, text)
+    [failure] = records(tmp_path)["failure"]
+    assert failure["message"] == "ValueError: a bad batch"
+
+
+def test_an_error_of_a_forked_child_is_none_of_the_rank(tmp_path: Path):
+    text = """
+        for i in range(12):
+            if i == 5 and os.fork() == 0: raise ValueError("a bad batch")
+            with step(): pass
+        """
+    program(tmp_path, text)
+    assert "failure" not in records(tmp_path)
+
+
 NESTED = {
     "in_one_place": """
         for i in range(12):
