@@ -37,6 +37,7 @@ from tests.helpers.language_lines import (
 )
 from tests.helpers.log_writer import BATCH, Writer
 from tests.helpers.nvidia_lines import (
+    ngc_gnn,
     ngc_mxnet,
     ngc_mxnet_2020,
     ngc_mxnet_json,
@@ -76,6 +77,7 @@ from tests.helpers.vision_lines import (
     keras,
     keras_2,
     tf_slim,
+    timm,
     ultralytics,
     ultralytics_8_3,
 )
@@ -328,6 +330,7 @@ WRITERS: tuple[tuple[str, Writer], ...] = (
     ("ngc-tensorflow-bert", ngc_tensorflow_bert),
     ("ngc-tensorflow-bert", ngc_tensorflow_bert_json),
     ("ngc-transformer", ngc_transformer),
+    ("ngc-gnn", ngc_gnn),
     ("mmseg", mmseg),
     ("mmseg", mmengine),
     ("mmseg", mmengine_epochs),
@@ -337,6 +340,7 @@ WRITERS: tuple[tuple[str, Writer], ...] = (
     ("tf2-timehistory", tf2_timehistory_2019),
     ("imagenet", imagenet),
     ("torchvision", torchvision),
+    ("timm", timm),
     ("tsm", tsm),
     ("torchtitan", torchtitan),
     ("torchtitan", torchtitan_2024),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.helpers.log_writer import BATCH
 
 
@@ -67,4 +69,14 @@ def ngc_transformer(i: int, s: float) -> str:
     return (
         f"Transformer | epoch 0 | step {i + 1} |avg loss 5.686 |avg tokens {BATCH} "
         f"|tokens/s {BATCH / s:.3f} |walltime 395.0 |"
+    )
+
+
+def ngc_gnn(i: int, s: float) -> str:
+    event = {"event_type": "POINT_IN_TIME", "key": "global_batch_size", "value": BATCH}
+    head = f"0: :::MLLOG {json.dumps({**event, 'metadata': {}})}\n" if i == 0 else ""
+    return (
+        f"{head}0: DLL 2025-04-29 16:53:38.473307 - Iteration {i} | train_acc : 0.0000 % | "
+        f"iteration_time : {s * 1000:.2f} ms | train_loss : 7.9961  | last_iter_used_cuda_graph : "
+        "True "
     )

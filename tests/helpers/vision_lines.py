@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.helpers.log_writer import BATCH
+
 
 def detectron2(i: int, s: float) -> str:
     return (
@@ -54,6 +56,22 @@ def keras_2(i: int, s: float) -> str:
     return f"{head}{i + 1}/150 [==>...] - 12s {s * 1000:.0f}ms/step - loss: 2.3012 - acc: 0.1"
 
 
+def _left(i: int, s: float) -> str:
+    # One second too many at most, and none too few: it is cut to whole ones
+    left = int((300 - i - 1) * s)
+    return f"{left // 60}:{left % 60:02d}" if left > 60 else f"{left}s"
+
+
+def keras_seconds(i: int, s: float) -> str:
+    head = "Epoch 1/1\n" if i == 0 else ""
+    return f"{head}{i + 1}/300 ━━╸━━━━ {_left(i, s)} {s:.0f}s/step - accuracy: 0.1 - loss: 2.3012"
+
+
+def keras_2_seconds(i: int, s: float) -> str:
+    head = "Epoch 1/1\n" if i == 0 else ""
+    return f"{head}  {i + 1}/300 [==>...] - ETA: {_left(i, s)} - loss: 2.3012 - acc: 0.1"
+
+
 def tf_slim(i: int, s: float) -> str:
     line = f"INFO:tensorflow:global step {i + 1}: loss = 6.5264 ({s:.3f} sec/step)"
     return f"{line}\nINFO:tensorflow:global_step/sec: 0.0339311"
@@ -70,4 +88,12 @@ def informer(i: int, s: float) -> str:
     return (
         f"\titers: {i + 1}, epoch: 1 | loss: 0.1245885\n"
         f"\tspeed: {s:.4f}s/iter; left time: 69436.6002s"
+    )
+
+
+def timm(i: int, s: float) -> str:
+    rate = f"{BATCH / s:>7.2f}/s"
+    return (
+        f"Train: 0 [{i:>4d}/150 ({(i + 1) / 1.5:>3.0f}%)]  Loss: 6.95 (6.94)  "
+        f"Time: {s:.3f}s, {999:>7.2f}/s  ({s:.3f}s, {rate})  LR: 1.000e-06  Data: 0.012 (0.020)"
     )

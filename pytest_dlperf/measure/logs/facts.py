@@ -32,6 +32,15 @@ _BATCH_SIZES: Final = (
             rb"batch_size=([1-9]\d{0,8})\b"
         ),
     ),
+    # Ultralytics' YOLO and YOLOv5
+    (
+        b"engine/trainer: ",
+        re.compile(rb"\bengine/trainer: [^\n]{0,4000}?\bbatch=([1-9]\d{0,8}),"),
+    ),
+    (
+        b"train: weights=",
+        re.compile(rb"\btrain: weights=[^\n]{0,4000}?\bbatch_size=([1-9]\d{0,8}),"),
+    ),
     (b"'batch_size'", re.compile(rb"'batch_size': ([1-9]\d{0,8}),")),
 )
 _BATCH_SETTING: Final = re.compile(rb"\bbatch_size ?: ([1-9]\d{0,8})\b")
@@ -289,6 +298,7 @@ class Facts:
         self.world_size = self.world_size or self._devices_in(block, _WORLD)
         if b"Total train batch size" in block:
             self._look_at_trainer(block)
+        self.update_batch = self.update_batch or update_batch.batch_of_unsloth(block)
         self.event_batch = self.event_batch or update_batch.batch_of_events(block)
         self.iteration_tokens = self.iteration_tokens or update_batch.tokens_of_iteration(block)
         keep = self.world_size is None

@@ -67,6 +67,8 @@ def refusal(
             "the log has one rate of the whole run, from which the warm-up cannot be taken out"
         )
     if timeline.windows and not len(series):
+        if not (timeline.windows.iterations() > 0).any():
+            return _insufficient("what the log prints is of no iteration: its step is the first")
         return (_unknown_scale(parsed, size),)
     if not timeline.steps:
         return _insufficient(f"no line is a record of the format {fmt.name!r}")

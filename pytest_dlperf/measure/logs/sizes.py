@@ -108,8 +108,9 @@ def _batch_by_log(parsed: ParsedLog, world: int | None) -> float | None:
     Where the case says that they do, the batch of a replica.
     """
     log, batch_of, split = parsed.log_facts, parsed.fmt.batch_of, parsed.options.split
-    if log.update_batch is not None:
-        return None if world is None else log.update_batch * split / world
+    update = log.update_batch or (None if _has_rates(parsed) else log.event_batch)
+    if update is not None:
+        return None if world is None else update * split / world
     if log.batch_size is None or batch_of == "device" or log.per_replica:
         return log.batch_size
     devices = world
@@ -142,7 +143,10 @@ def _batch_of_all(parsed: ParsedLog) -> float | None:
     log = parsed.log_facts
     if parsed.fmt.unit == "tokens":
         return None if _has_rates(parsed) else log.iteration_tokens
-    return log.update_batch or (None if _has_rates(parsed) else log.event_batch)
+    if log.update_batch is not None or _has_rates(parsed):
+        return log.update_batch
+    of_all = parsed.fmt.batch_of == "global" and not log.per_replica
+    return log.event_batch or (log.batch_size if of_all else None)
 
 
 def _has_rates(parsed: ParsedLog) -> bool:

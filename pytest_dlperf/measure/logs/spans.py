@@ -144,7 +144,7 @@ def scaled(
         epoch_begins=window["epoch_begins"] > 0,
         knows_work=each > 0,
         **{name: window[name] for name in FIGURES},
-    ).where(by_rate | by_time)
+    ).where((by_rate | by_time) & (iterations > 0))
 
 
 def factor_of(

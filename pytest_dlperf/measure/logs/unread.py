@@ -95,9 +95,9 @@ _SPEEDS: Final = (
 )
 _STEPS: Final = re.compile(
     rb"(?P<before>(?:(?:global|train)[_ ]?)?"
-    rb"\b(?:step|iters?|iteration|batch|update|it|num_updates)"
+    rb"\b(?:steps?|iters?|iteration|batch|update|it|num_updates)"
     rb"['\"]?[ ]{0,3}[\[:=#, ]{0,3}['\"]?)(?P<number>\d{1,12})(?![\d.])"
-    rb"|(?P<bar>\| {0,8})(?P<drawn>\d{1,12})(?=/\d)",
+    rb"|(?P<bar>[|\[] {0,8})(?P<drawn>\d{1,12})(?=/ {0,8}\d)",
     re.IGNORECASE,
 )
 _EPOCHS: Final = re.compile(rb"\bepochs?[ ]?[:=\[ ]{0,3}(?P<number>\d{1,6})", re.IGNORECASE)

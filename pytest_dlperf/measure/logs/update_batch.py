@@ -11,6 +11,9 @@ _MLLOG: Final = re.compile(rb"\"key\": \"global_batch_size\", \"value\": ([1-9]\
 #: nanoGPT's tokens of all processes:
 #: https://github.com/karpathy/nanoGPT/blob/master/train.py
 _TOKENS: Final = re.compile(rb"tokens per iteration will be: ([1-9][\d,]{0,24})")
+#: Unsloth's banner, with the batch of a device, the accumulated ones, and the devices:
+#: https://github.com/unslothai/unsloth/blob/main/unsloth/models/llama.py
+_UNSLOTH: Final = re.compile(rb"\bTotal batch size (?:\([\d x]{1,40}\) )?= ([1-9][\d,]{0,11})\b")
 #: The account that Hugging Face's Trainer prints at its end: ``speed_metrics`` of
 #: https://github.com/huggingface/transformers/blob/main/src/transformers/trainer_utils.py
 _SAMPLES: Final = re.compile(rb"'train_samples_per_second': '?(\d{1,15}(?:\.\d{1,15})?)\b")
@@ -25,6 +28,13 @@ def batch_of_events(block: bytes) -> int | None:
     if b"global_batch_size" not in block or (match := _MLLOG.search(block)) is None:
         return None
     return int(match[1])
+
+
+def batch_of_unsloth(block: bytes) -> int | None:
+    """Return the samples of an update that Unsloth's banner says; None if a block has none."""
+    if b"Total batch size" not in block or (match := _UNSLOTH.search(block)) is None:
+        return None
+    return int(match[1].replace(b",", b""))
 
 
 def tokens_of_iteration(block: bytes) -> int | None:

@@ -36,6 +36,21 @@ def test_blocks_are_read_where_no_event_has_a_rate() -> None:
     assert read(both, skip=60).throughput == pytest.approx(BATCH / 0.25)
 
 
+def test_a_rate_of_a_part_of_an_epoch_counts_no_steps() -> None:
+    event = mlperf_event("tracked_stats", {"throughput": 512.5}, step=0.6999)
+
+    result = read(event, skip=0)
+
+    assert result.throughput is None
+    assert result.whole_run == 512.5
+
+
+def test_a_print_of_no_iterations_is_none() -> None:
+    event = mlperf_event("tracked_stats", {"throughput": 512.5}, step=0)
+
+    assert codes(read(event, skip=0)) == {"insufficient-data"}
+
+
 def test_an_evaluation_within_a_block_is_not_training() -> None:
     head = [mlperf_event("global_batch_size", BATCH)]
     lines, at = [mlperf_event("block_start", None, 0, samples_count=0)], 0

@@ -71,6 +71,8 @@ READ = {
     "step {i} loss 2.{mark}\nother words\nspeed: 12.5 images/sec\n": 12.5,
     "Epoch 1/9 my train loop:  39%|###   | {i}/900 [00:08<00:12, 127.70it/s]\n": 127.7,
     "{stamp} batch {i} loss 2.{mark}\n": 1.0,
+    "Fit: 0 [ {i}/ 1251 (  4%)]  Time: 0.250s, 16 files\n": 4.0,
+    "steps: {i} loss: 2.{mark} iter time (s): 0.398 samples/sec: 158.75\n": 158.75,
     "iter {i} total time: {i}.00 s, step time: 0.50 s\n": 2.0,
 }
 

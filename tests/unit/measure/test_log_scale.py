@@ -289,3 +289,39 @@ def test_the_sentence_names_what_is_missing(
 
     assert missing in sentence
     assert known not in sentence
+
+
+BAR_OF_YOLO = "        1/9      2.51G      1.2      2.3      1.4         12        640:  45%|██| "
+BAR = " 10%|#    | "
+
+
+@pytest.mark.parametrize(
+    ("head", "bar", "batch"),
+    [
+        (
+            "engine/trainer: task=detect, mode=train, epochs=9, batch=16, imgsz=640",
+            BAR_OF_YOLO,
+            16,
+        ),
+        ("train: weights=yolov5s.pt, cfg=, epochs=9, batch_size=24, imgsz=640", BAR_OF_YOLO, 24),
+        ("\\        /    Data Parallel GPUs = 1 | Total batch size (2 x 4 x 1) = 8", BAR, 8),
+        ("\\        /    Total batch size = 1,024 | Total steps = 150", BAR, 1024),
+        (
+            "***** Running training *****\n  Instantaneous batch size per device = 8\n"
+            "  Total train batch size (w. parallel, distributed & accumulation) = 32\n"
+            "  Gradient Accumulation steps = 1\n  Total optimization steps = 150",
+            f"Steps: {BAR}",
+            32,
+        ),
+    ],
+)
+def test_a_batch_of_all_devices_needs_no_world_size(
+    nameless: Path, head: str, bar: str, batch: int
+) -> None:
+    states = [f"{bar}{i}/150 [{i // 60:02d}:{i % 60:02d}<08:03,  1.00it/s]" for i in range(1, 151)]
+    loss = "{'loss': 1.5, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.5}"
+    text = "\r".join([*states[:75], "", *states[75:]])
+
+    result = read(nameless, f"{head}\n{text}\n{loss if bar == BAR else ''}\n")
+
+    assert result.throughput == pytest.approx(batch, rel=0.02)

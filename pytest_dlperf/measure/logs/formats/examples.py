@@ -114,6 +114,26 @@ FORMATS: Final = built_in(
             memory_bytes=Field(rb" max mem: ", per=MIB),
         ),
     ),
+    # timm: ``train.py`` (github.com/huggingface/pytorch-image-models). Images a second of all
+    # devices: of the printed update, and in brackets by the mean time of the epoch's updates. The
+    # mean is used, as in the ImageNet example. The last batch of an epoch is a whole one.
+    Format(
+        name="timm",
+        framework="torch",
+        scope="global",
+        averaging="running",
+        unit="images",
+        anchors=(b"Train: ",),
+        parse=parser(
+            re.compile(
+                rb"\bTrain: (?P<epoch>\d{1,9}) "
+                rb"\[ {0,8}(?P<step>\d{1,15})/(?P<epoch_steps>\d{1,15}) \( {0,3}\d{1,3}%\)\]"
+            ),
+            required={"rate"},
+            rate=Field(rb"/s  \([\d.]{1,16}s, {1,8}", rb"/s\)"),
+            loss=Loss(rb"\bLoss: {1,4}"),
+        ),
+    ),
     # torchtitan: ``components/metrics.py``; tokens a second of one device since the last print.
     # Called ``wps`` in ``train.py`` of 2024. Validation has a line of the same kind that begins
     # with ``validate step:``.

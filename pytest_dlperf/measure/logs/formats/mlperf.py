@@ -68,7 +68,8 @@ class _Events:
         loss = next((json_loss(value[name]) for name in _LOSSES if name in value), None)
         rate, seconds = finite(value.get("throughput")), finite(value.get("train_step_time"))
         step = _first(metadata, "step", "epoch_num")
-        if rate is not None and step is not None:
+        # A part of an epoch counts no steps.
+        if rate is not None and step is not None and step == int(step):
             self._has_stats = True
             return LogRecord(step=int(step), rate=rate, loss=loss)
         if rate is not None:

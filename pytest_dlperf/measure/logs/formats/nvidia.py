@@ -125,4 +125,22 @@ FORMATS: Final = built_in(
             loss=Loss(rb"\|avg loss "),
         ),
     ),
+    # MLPerf's GNN (R-GAT): ``train.py`` of NVIDIA's submission, and of those who use its container
+    # (github.com/mlcommons/training_results_v5.1). Milliseconds of the printed iteration of all
+    # devices; ``global_batch_size`` is an event of the same log.
+    Format(
+        name="ngc-gnn",
+        framework="torch",
+        scope="process",
+        averaging="iteration",
+        unit="samples",
+        counter="global",
+        anchors=(b"| iteration_time : ",),
+        parse=parser(
+            Field(rb"\bIteration ", rb" \|"),
+            required={"seconds"},
+            seconds=Field(rb"\| iteration_time : ", rb" ms\b", per=1000),
+            loss=Loss(rb"\| train_loss : "),
+        ),
+    ),
 )

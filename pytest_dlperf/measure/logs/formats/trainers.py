@@ -67,12 +67,14 @@ def _megatron_fields(numbers: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
 
 _CLOCK: Final = rb"(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d\d):(?P<seconds>\d\d)"
 _HUGGINGFACE_BAR: Final = re.compile(
-    rb"^(?:\d{1,5}:)?\s{0,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}(?P<done>\d{1,15})/(?P<total>\d{1,15}) "
-    rb"\[" + _CLOCK + rb"<[\d:?]{1,16}, {1,4}[\d.?]{1,9}(?:it/s|s/it)"
+    rb"^(?:\d{1,5}:)?\s{0,8}(?:Steps: {1,4})?\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
+    rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) \["
+    + _CLOCK
+    + rb"<[\d:?]{1,16}, {1,4}[\d.?]{1,9}(?:it/s|s/it)"
 )
 _WHOLE: Final = Field(rb"'?train_samples_per_second'?\s{0,32}[:=] {0,8}'?")
 _WHOLE_SECONDS: Final = Field(rb"'train_runtime': '?")
-_HUGGINGFACE_LOSS: Final = Loss(rb"{'loss': '?")
+_HUGGINGFACE_LOSS: Final = Loss(rb"(?:{'loss': '?|, step_loss=)")
 _HUGGINGFACE_NORM: Final = Loss(rb"'grad_norm': '?")
 _TOTAL: Final = Field(rb"\bTotal optimization steps = ")
 _TRAINING: Final = b"***** Running training"
@@ -250,7 +252,9 @@ FORMATS: Final = built_in(
     # Hugging Face Trainer: its progress bar, and ``speed_metrics`` of ``trainer_utils.py``. The
     # bar of ``trainer_callback.py`` has no words before it: `` 5%|#  | 50/1000 [00:25<08:03,
     # 1.97it/s]`` counts updates of the whole run over the time since it began, a running mean.
-    # Evaluation has another bar. Rates are printed once, of the whole run, warm-up and all.
+    # The examples of Diffusers (``examples/text_to_image/train_text_to_image.py``) call the same
+    # ``Steps: ``. Evaluation has another bar. Rates are printed once, of the whole run, warm-up
+    # and all.
     Format(
         name="huggingface",
         framework="torch",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from pytest_dlperf.measure.logs.declare import (
@@ -69,17 +71,47 @@ def _ultralytics(line: bytes) -> LogRecord | None:
 
 
 _KERAS_EPOCH: Final = re.compile(rb"^Epoch (?P<epoch>\d{1,9})/\d{1,9}\s*$")
-_KERAS_STEP: Final = re.compile(
-    rb"^\s{0,8}(?P<done>\d{1,15})/(?P<total>\d{1,15}) [^\n]{1,120}?\b"
-    rb"(?P<each>\d{1,9})(?P<unit>ms|us)/step\b"
+_KERAS_DONE: Final = rb"^\s{0,8}(?P<done>\d{1,15})/(?P<total>\d{1,15}) [^\n]{1,120}?"
+_KERAS_STEP: Final = re.compile(_KERAS_DONE + rb"\b(?P<each>\d{1,9})(?P<unit>ms|us)/step\b")
+#: What is left of an epoch: ``6:30 2s/step`` of Keras 3, ``ETA: 6:30`` before.
+_KERAS_LEFT: Final = re.compile(
+    _KERAS_DONE + rb" (?:(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d{1,2}):(?P<seconds>\d\d)"
+    rb"|(?P<alone>\d{1,2})s) (?:\d{1,9}s/step|- )"
 )
 _KERAS_LOSS: Final = Loss(rb"(?<![_a-z])loss: ")
+
+
+def _keras_mean(line: bytes) -> tuple[int, int, float] | None:
+    """Return the steps done, those of the epoch, and a step's mean in whole milliseconds."""
+    bar = _KERAS_STEP.match(line)
+    if bar is None:
+        return None
+    per = 1000 if bar["unit"] == b"ms" else 1_000_000
+    return int(bar["done"]), int(bar["total"]), int(bar["each"]) / per
+
+
+def _keras_left(line: bytes) -> tuple[int, int, float] | None:
+    """Return the steps done, those of the epoch, and a step's mean by the seconds that are left.
+
+    They are whole. In the first half of an epoch the time so far is as exact.
+    """
+    bar = _KERAS_LEFT.match(line)
+    if bar is None:
+        return None
+    done, total = int(bar["done"]), int(bar["total"])
+    parts = [int(bar[name] or 0) for name in ("hours", "minutes", "seconds", "alone")]
+    left_s = parts[0] * 3600 + parts[1] * 60 + parts[2] + parts[3]
+    # Shorter steps are shown in milliseconds.
+    if done < 1 or 2 * done > total or left_s < total - done:
+        return None
+    return done, total, left_s / (total - done)
 
 
 class _Keras:
     """Reads the bars of one log: an epoch's are those with the total of its first one."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: Callable[[bytes], tuple[int, int, float] | None]) -> None:
+        self._state = state
         self._epoch: int | None = None
         self._total: int | None = None
 
@@ -88,27 +120,24 @@ class _Keras:
         if epoch := _KERAS_EPOCH.match(line):
             self._epoch = int(epoch["epoch"])
             return None
-        bar = _KERAS_STEP.match(line)
-        if bar is None or self._epoch is None:
+        state = self._state(line)
+        if state is None or self._epoch is None:
             return None
-        total = int(bar["total"])
+        done, total, seconds = state
         self._total = self._total or total
         loss = _KERAS_LOSS(line)
         # The last state has the time of the validation in it.
         if total != self._total or loss is None or b" val_" in line:
             return None
-        per = 1000 if bar["unit"] == b"ms" else 1_000_000
         return LogRecord(
-            epoch=self._epoch,
-            step=int(bar["done"]),
-            epoch_steps=total,
-            seconds=int(bar["each"]) / per,
-            loss=loss,
+            epoch=self._epoch, step=done, epoch_steps=total, seconds=seconds, loss=loss
         )
 
 
-def _keras_alone(line: bytes) -> LogRecord | None:
-    return _Keras()(line)
+def _alone(
+    state: Callable[[bytes], tuple[int, int, float] | None], line: bytes
+) -> LogRecord | None:
+    return _Keras(state)(line)
 
 
 FORMATS: Final = built_in(
@@ -159,7 +188,9 @@ FORMATS: Final = built_in(
         batch_of="global",
     ),
     # Keras: ``keras/src/utils/progbar.py`` (github.com/keras-team/keras). A mean of the epoch in
-    # whole milliseconds, under the line that names the epoch. Whole seconds are too coarse.
+    # whole milliseconds, under the line that names the epoch. Of steps of a second and more it
+    # prints whole seconds, and what is left of the epoch, which is the mean of a step times those
+    # that are left.
     Format(
         name="keras",
         scope="process",
@@ -170,8 +201,22 @@ FORMATS: Final = built_in(
         first_step=1,
         anchors=(b"/step",),
         context_anchors=(b"Epoch ",),
-        parse=_keras_alone,
-        begin=_Keras,
+        parse=partial(_alone, _keras_mean),
+        begin=partial(_Keras, _keras_mean),
+        batch_of="global",
+    ),
+    Format(
+        name="keras-seconds",
+        scope="process",
+        averaging="running",
+        running_since=1,
+        clock_resolution=1.0,
+        unit="samples",
+        first_step=1,
+        anchors=(b"s/step", b" - ETA: "),
+        context_anchors=(b"Epoch ",),
+        parse=partial(_alone, _keras_left),
+        begin=partial(_Keras, _keras_left),
         batch_of="global",
     ),
     # TensorFlow's slim and its object detection: ``train_step`` of ``tf_slim/learning.py``
