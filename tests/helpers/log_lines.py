@@ -178,6 +178,15 @@ def megatron_ascend(i: int, s: float) -> str:
     return megatron(i, s).replace("global batch", "gloabl batch")
 
 
+def megatron_deepspeed_2022(i: int, s: float) -> str:
+    return (
+        f" iteration {i + 1:8d}/     150 | consumed samples: {BATCH * (i + 1):12d} | "
+        f"elapsed time per iteration (s): {s:.2f} | learning rate: 6.000E-05 | "
+        f"global batch size: {BATCH:5d} | lm loss: 7.399415E+00 | samples per second: "
+        f"{BATCH / s:.3f} | TFLOPs: 140.10 |"
+    )
+
+
 def gpt_neox(i: int, s: float) -> str:
     return (
         f" samples/sec: {BATCH / s:.4f} | iteration {i + 1:8d}/{150:8d} | "
@@ -348,6 +357,7 @@ WRITERS: tuple[tuple[str, Writer], ...] = (
     ("megatron", megatron_rocm),
     ("megatron", megatron_ascend),
     ("megatron", gpt_neox),
+    ("megatron", megatron_deepspeed_2022),
     ("deepspeed", deepspeed),
     ("deepspeed2021", deepspeed2020),
     ("deepspeed2021", deepspeed2022),

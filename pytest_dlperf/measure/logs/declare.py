@@ -396,6 +396,29 @@ def _step_reader(step: Step) -> Callable[[bytes], dict[str, Any] | None]:
     return read_groups
 
 
+#: What launchers put before a line: srun's ``3: ``, kubectl's ``[pod/name/container] ``, Ray's
+#: ``(Worker pid=9, ip=10.0.0.1) ``, Docker Compose's ``service-1  | ``.
+_LAUNCHER: Final = re.compile(
+    rb"^(?:\d{1,6}: ?|\[pod/[^\]\n]{1,200}\] ?"
+    rb"|\([A-Za-z_][\w.]{0,80} pid=\d{1,10}(?:, ip=[\da-fA-F.:]{1,45})?\) ?"
+    rb"|[A-Za-z0-9][\w.-]{0,80}-\d{1,4} {1,40}\| )"
+)
+
+
+def behind_launcher(
+    parse: Callable[[bytes], LogRecord | None],
+) -> Callable[[bytes], LogRecord | None]:
+    """Return a parser that sees lines without what a launcher put before them.
+
+    For formats whose lines are known by how they begin. A user's pattern sees lines as they are.
+    """
+
+    def parse_rest(line: bytes) -> LogRecord | None:
+        return parse(_LAUNCHER.sub(b"", line, count=1))
+
+    return parse_rest
+
+
 def built_in(*of_module: Format) -> Mapping[str, Format]:
     """Return the built-in formats of a module by name; their lines are read by columns."""
     return {

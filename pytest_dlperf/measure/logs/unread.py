@@ -78,7 +78,9 @@ _SPEEDS: Final = (
     _after("rate", "tokens", rb"tok(?:en)?s?/s(?:ec|econd)?"),
     _after("rate", "samples", rb"(?:samples|examples|sequences|images|imgs?)/s(?:ec|econd)?"),
     _before("rate", "tokens", rb"tok(?:en)?s?(?:/|_per_)s(?:ec|econd)?"),
-    _before("rate", "samples", rb"(?:samples|examples|sequences|images)(?:/|_per_)s(?:ec|econd)?"),
+    _before(
+        "rate", "samples", rb"(?:samples|examples|sequences|images)(?:/|[_ ]per[_ ])s(?:ec|econd)?"
+    ),
     _after("seconds", "", rb"s(?:ecs?|econds?)?/(?:it(?:er(?:ation)?)?|step|batch|update)"),
     _after("rate", "iterations", rb"(?:it(?:er(?:ation)?)?s?|steps?|batch(?:es)?)/s(?:ec)?"),
     _before("rate", "iterations", rb"(?:it|iter|steps?)(?:/|_per_)s(?:ec|econd)?"),

@@ -41,6 +41,31 @@ def test_every_format_is_recognised_and_gives_work_over_time(
     assert sum(span.work for span in result.spans) > 0
 
 
+LAUNCHERS = ["3: ", "[pod/w-0/trainer] ", "(Worker pid=9, ip=10.0.0.1) ", "trainer-1  | "]
+
+
+@pytest.mark.parametrize(
+    ("name", "writer", "mark"),
+    [
+        (name, writer, LAUNCHERS[i % len(LAUNCHERS)])
+        for i, (name, writer) in enumerate(WRITERS)
+        # Files of JSON, which no launcher writes to
+        if not writer(0, 1.0).startswith("{")
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_what_launchers_put_before_lines_changes_nothing(
+    tmp_path: Path, name: str, writer: Writer, mark: str
+) -> None:
+    lines = log(writer, iterations=80, seconds=1.0).replace("\r", "\n").split("\n")
+    text = "\n".join(f"{mark}{line}" if line else "" for line in lines)
+
+    result = read(tmp_path, text)
+
+    assert result.format == name
+    assert result.throughput == pytest.approx(BATCH, rel=5e-3)
+
+
 @pytest.mark.parametrize(
     ("name", "writer"), WRITERS, ids=lambda value: getattr(value, "__name__", value)
 )

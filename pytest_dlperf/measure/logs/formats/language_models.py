@@ -13,6 +13,7 @@ from pytest_dlperf.measure.logs.declare import (
     Format,
     Loss,
     Numbers,
+    behind_launcher,
     built_in,
     parser,
 )
@@ -82,14 +83,16 @@ FORMATS: Final = built_in(
         unit="tokens",
         counter="global",
         anchors=(b"tok/sec:",),
-        parse=parser(
-            Field(rb"^\s{0,8}step {1,8}"),
-            required={"rate"},
-            rate=Field(rb"\btok/sec: {0,8}"),
-            seconds=Field(rb"\bdt: {0,8}", rb"ms\b", per=1000),
-            loss=Loss(rb"\bloss: {0,8}"),
-            grad_norm=Loss(rb"\bnorm: {0,8}"),
-            mfu=Field(rb"\bmfu: {0,8}", per=100),
+        parse=behind_launcher(
+            parser(
+                Field(rb"^\s{0,8}step {1,8}"),
+                required={"rate"},
+                rate=Field(rb"\btok/sec: {0,8}"),
+                seconds=Field(rb"\bdt: {0,8}", rb"ms\b", per=1000),
+                loss=Loss(rb"\bloss: {0,8}"),
+                grad_norm=Loss(rb"\bnorm: {0,8}"),
+                mfu=Field(rb"\bmfu: {0,8}", per=100),
+            )
         ),
     ),
     # nanoGPT: ``train.py`` (github.com/karpathy/nanoGPT). Milliseconds of the printed iteration of
@@ -200,13 +203,15 @@ FORMATS: Final = built_in(
         first_step=1,
         counter="global",
         anchors=(b"[step=", b"throughput/device/", b"train/C", b"optim/total", b"Peak GPU Memory"),
-        parse=parser(
-            re.compile(rb"\[step=(?P<step>\d{1,15})/(?P<total>\d{1,15})[,\]]"),
-            alone={"rate", "loss", "grad_norm", "memory_bytes"},
-            rate=Field(rb"^\s{1,16}throughput/device/(?:tokens_per_second|TPS)="),
-            loss=Loss(rb"^\s{1,16}train/(?:CrossEntropyLoss|CE loss)="),
-            grad_norm=Loss(rb"^\s{1,16}optim/total[_ ]grad[_ ]norm="),
-            memory_bytes=Field(rb"^\s{1,16}System/Peak GPU Memory \(MB\)=", per=1e-6),
+        parse=behind_launcher(
+            parser(
+                re.compile(rb"\[step=(?P<step>\d{1,15})/(?P<total>\d{1,15})[,\]]"),
+                alone={"rate", "loss", "grad_norm", "memory_bytes"},
+                rate=Field(rb"^\s{1,16}throughput/device/(?:tokens_per_second|TPS)="),
+                loss=Loss(rb"^\s{1,16}train/(?:CrossEntropyLoss|CE loss)="),
+                grad_norm=Loss(rb"^\s{1,16}optim/total[_ ]grad[_ ]norm="),
+                memory_bytes=Field(rb"^\s{1,16}System/Peak GPU Memory \(MB\)=", per=1e-6),
+            )
         ),
         several_lines=True,
     ),

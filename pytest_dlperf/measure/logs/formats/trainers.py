@@ -9,18 +9,24 @@ from typing import Final
 from pytest_dlperf.measure.logs.declare import (
     GIB,
     Derived,
+    Either,
     Field,
     Format,
     LogRecord,
     Loss,
     Numbers,
+    behind_launcher,
     built_in,
     parser,
 )
 
 _ITERATION: Final = Field(rb"\biteration {1,12}", rb"/")
 _ITERATIONS: Final = Field(rb"\biteration {1,12}\d{1,15}/ {0,12}")
-_MILLISECONDS: Final = Field(rb"elapsed time per iteration \(ms\): {0,12}")
+# Of older Megatron-DeepSpeed in seconds.
+_MILLISECONDS: Final = Either(
+    Field(rb"elapsed time per iteration \(ms\): {0,12}"),
+    Field(rb"elapsed time per iteration \(s\): {0,12}", per=0.001),
+)
 _GLOBAL_BATCH: Final = Field(rb"\b(?:global|gloabl) batch size: {1,12}")
 _SAMPLES_A_SECOND: Final = Field(rb"\bsamples(?: per second|/sec): {1,12}")
 _LM_LOSS: Final = Loss(rb"\blm[ _]loss:? {1,12}")
@@ -206,7 +212,7 @@ FORMATS: Final = built_in(
         unit="sequences",
         first_step=1,
         counter="global",
-        anchors=(b"elapsed time per iteration (ms):",),
+        anchors=(b"elapsed time per iteration (ms):", b"elapsed time per iteration (s):"),
         parse=Derived(_megatron_numbers, _megatron_fields),
     ),
     # DeepSpeed: ``ThroughputTimer`` of ``deepspeed/utils/timer.py``. ``CurrSamplesPerSec`` is the
@@ -272,7 +278,7 @@ FORMATS: Final = built_in(
             b"***** Running ",
             b"Total optimization steps",
         ),
-        parse=_huggingface,
+        parse=behind_launcher(_huggingface),
         bar=True,
         last_resort=True,
         # ``logging_nan_inf_filter``, which is on if nothing is said.
@@ -291,7 +297,7 @@ FORMATS: Final = built_in(
         unit="samples",
         first_step=1,
         anchors=(b"it/s", b"s/it"),
-        parse=_lightning,
+        parse=behind_launcher(_lightning),
         bar=True,
     ),
     # tqdm (github.com/tqdm/tqdm) in programs of their own: ``Epoch 1/400 train:  39%|…``,
@@ -305,7 +311,7 @@ FORMATS: Final = built_in(
         unit="samples",
         first_step=1,
         anchors=(b"rain",),
-        parse=_named_bar,
+        parse=behind_launcher(_named_bar),
         bar=True,
         last_resort=True,
     ),

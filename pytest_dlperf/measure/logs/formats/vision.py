@@ -13,6 +13,7 @@ from pytest_dlperf.measure.logs.declare import (
     Format,
     LogRecord,
     Loss,
+    behind_launcher,
     built_in,
     parser,
 )
@@ -70,6 +71,8 @@ def _ultralytics(line: bytes) -> LogRecord | None:
     )
 
 
+#: Steps done, those of the epoch, and the mean seconds of one, of a line that has them.
+_State = Callable[[bytes], tuple[int, int, float] | None]
 _KERAS_EPOCH: Final = re.compile(rb"^Epoch (?P<epoch>\d{1,9})/\d{1,9}\s*$")
 _KERAS_DONE: Final = rb"^\s{0,8}(?P<done>\d{1,15})/(?P<total>\d{1,15}) [^\n]{1,120}?"
 _KERAS_STEP: Final = re.compile(_KERAS_DONE + rb"\b(?P<each>\d{1,9})(?P<unit>ms|us)/step\b")
@@ -110,7 +113,7 @@ def _keras_left(line: bytes) -> tuple[int, int, float] | None:
 class _Keras:
     """Reads the bars of one log: an epoch's are those with the total of its first one."""
 
-    def __init__(self, state: Callable[[bytes], tuple[int, int, float] | None]) -> None:
+    def __init__(self, state: _State) -> None:
         self._state = state
         self._epoch: int | None = None
         self._total: int | None = None
@@ -134,10 +137,13 @@ class _Keras:
         )
 
 
-def _alone(
-    state: Callable[[bytes], tuple[int, int, float] | None], line: bytes
-) -> LogRecord | None:
-    return _Keras(state)(line)
+def _keras(state: _State) -> Callable[[bytes], LogRecord | None]:
+    """Return the parser of one log."""
+    return behind_launcher(_Keras(state))
+
+
+def _keras_alone(state: _State, line: bytes) -> LogRecord | None:
+    return _keras(state)(line)
 
 
 FORMATS: Final = built_in(
@@ -183,7 +189,7 @@ FORMATS: Final = built_in(
         unit="images",
         first_step=1,
         anchors=(b"it/s", b"s/it"),
-        parse=_ultralytics,
+        parse=behind_launcher(_ultralytics),
         bar=True,
         batch_of="global",
     ),
@@ -201,8 +207,8 @@ FORMATS: Final = built_in(
         first_step=1,
         anchors=(b"/step",),
         context_anchors=(b"Epoch ",),
-        parse=partial(_alone, _keras_mean),
-        begin=partial(_Keras, _keras_mean),
+        parse=partial(_keras_alone, _keras_mean),
+        begin=partial(_keras, _keras_mean),
         batch_of="global",
     ),
     Format(
@@ -215,8 +221,8 @@ FORMATS: Final = built_in(
         first_step=1,
         anchors=(b"s/step", b" - ETA: "),
         context_anchors=(b"Epoch ",),
-        parse=partial(_alone, _keras_left),
-        begin=partial(_Keras, _keras_left),
+        parse=partial(_keras_alone, _keras_left),
+        begin=partial(_keras, _keras_left),
         batch_of="global",
     ),
     # TensorFlow's slim and its object detection: ``train_step`` of ``tf_slim/learning.py``
