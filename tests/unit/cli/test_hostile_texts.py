@@ -26,6 +26,8 @@ from pytest_dlperf.store.baseline.file_format import to_bytes
 from tests.helpers.filled import filled
 from tests.helpers.hostile_text import HOSTILE, assert_nothing_steers
 
+pytestmark = pytest.mark.newest
+
 #: What lines of a file begin with, and what the file itself is called.
 COMMAND = "::stop-commands::x\n::error title=a::owned\x1b]0;b\x07\u202e\x7f##[error]"
 #: As far as a file can have it.

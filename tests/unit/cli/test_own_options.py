@@ -18,6 +18,8 @@ from pytest_dlperf.cli.main import _parser
 from pytest_dlperf.core.outcome import results_to_json
 from tests.helpers.report_builders import case, measured
 
+pytestmark = pytest.mark.newest
+
 _OF_PYTEST = re.compile(r"--(?:dlperf-(?!json|html)[a-z-]+[a-z]|update-baselines)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
 

@@ -20,6 +20,9 @@ from tests.helpers.judge_builders import case as judged_case
 from tests.helpers.judge_builders import measurement
 from tests.helpers.record_files import case, write
 
+#: Its logs are written and read for seconds, on any Python alike.
+pytestmark = pytest.mark.newest
+
 PAIRS = 10
 TURN_S = 0.15
 STEADY = Program(step_s=0.02, turn_s=TURN_S, iterations=320)
@@ -63,7 +66,14 @@ def judged(folder: Path, now: Program, before: Program = STEADY) -> Judgement:
 
 @pytest.mark.parametrize(
     ("every", "stall_s"),
-    [(50, 0.055), (25, 0.05), (50, 0.2), (10, 0.06), (25, 0.2), (10, 0.1), (25, 0.3)],
+    [
+        (50, 0.055),
+        (10, 0.1),
+        *(
+            pytest.param(*values, marks=pytest.mark.nightly)
+            for values in [(25, 0.05), (50, 0.2), (10, 0.06), (25, 0.2), (25, 0.3)]
+        ),
+    ],
 )
 def test_what_stalls_cost_is_in_the_whole_window(tmp_path: Path, every: int, stall_s: float):
     judgement = judged(tmp_path, replace(STEADY, stalls_every=every, stall_s=stall_s))

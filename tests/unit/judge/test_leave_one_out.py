@@ -30,6 +30,8 @@ from pytest_dlperf.judge.stats.family import throughput_rule
 from pytest_dlperf.judge.stats.priors import THROUGHPUT
 from tests.helpers.judge_builders import Noise, around, session
 
+pytestmark = pytest.mark.newest
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 

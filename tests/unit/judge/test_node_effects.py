@@ -12,6 +12,8 @@ from pytest_dlperf.cli.nodes import render
 from pytest_dlperf.core.command_results import NodeEffect, NodeEffects
 from pytest_dlperf.judge.stats.node_effects import Observation, node_effects
 
+pytestmark = pytest.mark.newest
+
 
 def observed(
     seed: int,
