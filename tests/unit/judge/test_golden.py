@@ -13,6 +13,8 @@ from tests.golden.golden_file import Record, read, write
 from tests.golden.roads import output_of
 from tests.golden.table import counted
 
+pytestmark = pytest.mark.newest
+
 _SESSIONS = set(map(str, Verdict)) - {str(Verdict.NOT_RUN)}
 _COMPARED = {"passed", "improved", "regressed", "inconclusive"}
 _KNOWN = {f"known: {state}" for state in ("known", "expired", "worse", "gone")}
