@@ -20,6 +20,9 @@ NUMBER: Final = (
     rb"([+-]?(?:[1-9]\d{0,2}(?:,\d{3}){1,8}|\d{1,25})(?!\d|,\d)"
     rb"(?:\.\d{0,24})?(?:[eE][+-]?\d{1,3})?)"
 )
+#: What no number has behind it: more of a number, as in ``1.048.576`` and ``1_024``, or a letter
+#: that multiplies it, as in ``6.0k``.
+WHOLE_NUMBER: Final = rb"(?!\d|[.,_']\d|(?:\xc2\xa0|\xe2\x80(?:\xaf|\x99))\d|[kKMGT](?![A-Za-z]))"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -251,7 +254,7 @@ class Field:
         So many (``per``) of the printed unit make one of the record's: 100 where percents are a
         share, 2**-30 where GiB are bytes.
         """
-        self._search = re.compile(before + NUMBER + after).search
+        self._search = re.compile(before + NUMBER + (after or WHOLE_NUMBER)).search
         self._per = per
 
     def __call__(self, line: bytes) -> float | None:

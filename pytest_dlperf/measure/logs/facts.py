@@ -277,6 +277,8 @@ class Facts:
     killed_by: str = ""
     #: Two values of one word, where a log has them: it holds runs on other devices.
     two_worlds: tuple[int, int] | None = None
+    #: The same of the tokens of an iteration.
+    two_works: tuple[int, int] | None = None
     blocks: int = 0
     #: The last bytes so far.
     tail: bytes = b""
@@ -301,6 +303,7 @@ class Facts:
         self.update_batch = self.update_batch or update_batch.batch_of_unsloth(block)
         self.event_batch = self.event_batch or update_batch.batch_of_events(block)
         self.iteration_tokens = self.iteration_tokens or update_batch.tokens_of_iteration(block)
+        self.two_works = update_batch.other_tokens(block, self.iteration_tokens)
         keep = self.world_size is None
         self.node_devices = self.node_devices or self._devices_in(block, _NODE, keep=keep)
         self.nodes = self.nodes or self._devices_in(block, _NODES, keep=keep)
@@ -314,6 +317,7 @@ class Facts:
         end = block if len(block) >= TAIL_BYTES else self.tail + block
         self.tail = end[-TAIL_BYTES:]
         self.look_again(block)
+        self.two_works = self.two_works or update_batch.other_tokens(block, self.iteration_tokens)
         self.restarts.look(block)
 
     def look_again(self, block: bytes) -> None:

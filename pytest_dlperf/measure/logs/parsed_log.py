@@ -60,8 +60,9 @@ class ParsedLog:
     @property
     def has_several_runs(self) -> bool:
         """Whether the log holds more than one run."""
-        facts_say = self.log_facts.two_worlds is not None or bool(self.log_facts.restarts.word)
-        return self.timeline.several_runs or facts_say
+        log = self.log_facts
+        two_runs = log.two_worlds is not None or log.two_works is not None
+        return self.timeline.several_runs or two_runs or bool(log.restarts.word)
 
     @property
     def better_choice(self) -> Counted | None:

@@ -215,6 +215,13 @@ def path_problems(parsed: ParsedLog, taken: int | None) -> Iterator[Problem]:
             message=f"the log says {first} devices or nodes, and {second} in another place: runs "
             "on both are in it; no number is given: split it where a run starts",
         )
+    elif log.two_works is not None:
+        first, second = log.two_works
+        yield Problem(
+            code="several-runs",
+            message=f"the log says {first:,} tokens an iteration, and {second:,} in another "
+            "place: runs of both are in it; no number is given: split it where a run starts",
+        )
     elif log.restarts.word:
         yield Problem(
             code="several-runs",

@@ -14,6 +14,7 @@ from pytest_dlperf.core.log_pattern import LogPattern, pattern
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs.clean import untagged
 from pytest_dlperf.measure.logs.clocks import Clock
+from pytest_dlperf.measure.logs.declare import NUMBER, WHOLE_NUMBER
 from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
 
 #: A file that is not a log at all.
@@ -37,7 +38,8 @@ _LEAST_LINES: Final = 3
 #: So many of the lines of a shape must be read by a pattern that is shown.
 _MOSTLY: Final = 0.8
 _SHOWN: Final = 160
-_NUM: Final = rb"\d[\d,]{0,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,3})?"
+_NUM: Final = rb"\d[\d,]{0,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,3})?" + WHOLE_NUMBER
+_IS_NUMBER: Final = re.compile(NUMBER)
 #: Numbers, and what is drawn of a bar.
 _RUN: Final = re.compile(rb"\d+(?:[.,]\d+)*|(?<=%)\|[^|\n]{0,400}\|")
 #: Before a number: it is not of one iteration.
@@ -141,7 +143,7 @@ def _sentence_on_text(shapes: dict[bytes, list[bytes]]) -> str:
         for lines in often
         for speed in _SPEEDS
         for match in speed.search.finditer(lines[-1])
-        if not _is_of_all(lines, match)
+        if _IS_NUMBER.fullmatch(match["number"].rstrip(b",")) and not _is_of_all(lines, match)
     ]
     for lines, speed, match in fast:
         for regexes in _patterns(lines, speed, match, often):

@@ -10,7 +10,7 @@ from typing import Final
 _MLLOG: Final = re.compile(rb"\"key\": \"global_batch_size\", \"value\": ([1-9]\d{0,8})[,}]")
 #: nanoGPT's tokens of all processes:
 #: https://github.com/karpathy/nanoGPT/blob/master/train.py
-_TOKENS: Final = re.compile(rb"tokens per iteration will be: ([1-9][\d,]{0,24})")
+_TOKENS: Final = re.compile(rb"tokens per iteration will be: ([1-9][\d,]{0,24})(?![._']?\d)")
 #: Unsloth's banner, with the batch of a device, the accumulated ones, and the devices:
 #: https://github.com/unslothai/unsloth/blob/main/unsloth/models/llama.py
 _UNSLOTH: Final = re.compile(rb"\bTotal batch size (?:\([\d x]{1,40}\) )?= ([1-9][\d,]{0,11})\b")
@@ -42,6 +42,15 @@ def tokens_of_iteration(block: bytes) -> int | None:
     if b"tokens per iteration" not in block or (match := _TOKENS.search(block)) is None:
         return None
     return int(match[1].replace(b",", b""))
+
+
+def other_tokens(block: bytes, tokens: int | None) -> tuple[int, int] | None:
+    """Return the tokens of an iteration, and the first others that a block says; None without."""
+    if tokens is None or b"tokens per iteration" not in block:
+        return None
+    numbers = (int(match[1].replace(b",", b"")) for match in _TOKENS.finditer(block))
+    later = next((number for number in numbers if number != tokens), None)
+    return None if later is None else (tokens, later)
 
 
 def batch_of_account(text: bytes) -> int | None:

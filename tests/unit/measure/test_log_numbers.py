@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -157,3 +158,78 @@ def test_a_line_that_two_handlers_print_is_not_of_two_ranks(tmp_path: Path) -> N
 
     assert result.throughput == pytest.approx(2)
     assert "two handlers" in message(result, "duplicate-ranks")
+
+
+#: Texts that begin as a number and mean another one.
+PARTS = [
+    "1.048.576",
+    "1_048_576",
+    "1\u202f048\u202f576",
+    "1\u00a0048",
+    "1'048'576",
+    "1048.6k",
+    "1.05M",
+]
+
+
+@pytest.mark.parametrize("text", PARTS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step {i:05d}/00150 (1.00%) | loss: 5.1 | dt: 500.00ms | tok/sec: {text} | mfu: 48.21",
+        "[rank0]:step: {i}  loss:  8.1  memory: 33.90GiB(42.8%)  tps: {text}  mfu: 41.20%",
+        "[2023-10-31 08:58:33,237] [INFO] [timer.py:260:stop] epoch=0/micro_step={i}/"
+        "global_step={i}, RunningAvgSamplesPerSec=1.5, CurrSamplesPerSec={text}, "
+        "MemAllocated=0.0GB",
+    ],
+)
+def test_the_begin_of_a_number_is_none(tmp_path: Path, line: str, text: str) -> None:
+    lines = "\n".join(line.format(i=i, text=text) for i in range(1, 151))
+
+    result = read(tmp_path / "train.log", lines, world_size=1)
+
+    assert result.throughput is None
+    refusal = message(result, "unknown-format")
+    assert "(?P<rate>" not in refusal, "no pattern is shown that reads a part of a number"
+
+
+@pytest.mark.parametrize("said", ["491'520", "491.520", "491_520"])
+def test_the_begin_of_the_tokens_of_an_iteration_is_none(tmp_path: Path, said: str) -> None:
+    lines = "\n".join(f"iter {i}: loss 5.4, time 500.00ms, mfu 12.3%" for i in range(150))
+
+    result = read(tmp_path / "train.log", f"tokens per iteration will be: {said}\n{lines}")
+
+    assert codes(result) == {"unknown-scale"}
+
+
+def test_two_counts_of_tokens_are_two_runs(tmp_path: Path) -> None:
+    """One that was resumed with another batch goes on at the next step."""
+    said = "tokens per iteration will be: "
+    lines = [f"iter {i}: loss 5.4, time 500.00ms, mfu 12.3%" for i in range(200)]
+    text = "\n".join([f"{said}491,520", *lines[:100], f"{said}245,760", *lines[100:]])
+
+    result = read(tmp_path / "train.log", text)
+
+    assert result.throughput is None
+    assert "245,760" in message(result, "several-runs")
+
+
+def test_a_clock_that_begins_anew_with_a_resumed_run_is_not_a_fast_stretch(
+    tmp_path: Path,
+) -> None:
+    """LLaMA-Factory's: the steps go on."""
+
+    def line(step: int, elapsed_s: int) -> str:
+        clock = f"{elapsed_s // 3600}:{elapsed_s // 60 % 60:02d}:{elapsed_s % 60:02d}"
+        steps = {"current_steps": step, "total_steps": 400, "loss": 1.77, "epoch": 0.2}
+        return json.dumps({**steps, "elapsed_time": clock, "remaining_time": "0:00:00"})
+
+    lines = [line(step, 2 * step) for step in range(5, 201, 5)]
+    lines += [line(step, 2 * (step - 200)) for step in range(205, 401, 5)]
+
+    result = read(
+        tmp_path / "trainer_log.jsonl", "\n".join(lines), batch_size_per_device=8, world_size=1
+    )
+
+    assert result.throughput == pytest.approx(4, rel=0.02)
+    assert codes(result) == {"running-mean"}
