@@ -7,8 +7,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.wire_model import ArithmeticRecord, ChecksumRecord, ModelRecord
@@ -39,6 +38,7 @@ from pytest_dlperf.worker.run_ahead import write_wait_cost
 from pytest_dlperf.worker.scaling import write_scaling
 from pytest_dlperf.worker.settings import settings_record
 from pytest_dlperf.worker.turns import InTurns, Turns
+from pytest_dlperf.worker.workload import build
 
 #: The training, which lives until the process ends. Where DistributedDataParallel is freed, it
 #: waits for a thread of gloo while it holds the interpreter's lock, and that thread may wait for
@@ -88,7 +88,7 @@ def _train(arguments: Arguments, records: RecordWriter) -> None:
     if arguments.work is not None:
         framework.job.work(arguments.work)
     watch_reads()
-    step = _build(arguments.workload, framework.job)
+    step = build(arguments.workload, framework.job)
     _ALIVE.extend((framework, step))
     records.write(built=MomentRecord(time=time.time()))
     if framework.job.feed.used:
@@ -159,36 +159,6 @@ def _check_trained(
     check_tf32(arithmetic, arguments.precision, on_gpu=arguments.device == "gpu")
     check_loss(trained.losses, arguments.loss, falls_within=arguments.checked_iterations)
     check_data(arguments.data, used=job.feed.used)
-
-
-def _build(workload: str, job: Job) -> Callable[[], Any]:
-    module_name, _, function_name = workload.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
-        searched = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        raise WorkerFailure(
-            "workload-not-found",
-            f"workload {workload!r}: no module named {error.name!r} on the ranks' path; put it "
-            "next to the test file or into pytest's rootdir, or name its folder in pytest's ini "
-            f"pythonpath or in PYTHONPATH. Searched were {', '.join(searched)}",
-        ) from error
-    build = getattr(module, function_name, None)
-    if build is None:
-        raise WorkerFailure(
-            "workload-not-found",
-            f"workload {workload!r}: {module.__file__} has no function {function_name!r}",
-        )
-    step: Callable[[], Any] = build(job)
-    if not callable(step):
-        raise WorkerFailure(
-            "workload-returned-nothing",
-            f"workload {workload!r}: {function_name}(job) returned {step!r}; it must return the "
-            "function that does one training iteration and returns its loss",
-        )
-    return step
 
 
 def _leave() -> NoReturn:

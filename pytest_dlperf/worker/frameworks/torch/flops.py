@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch.optim.optimizer import (
@@ -206,27 +206,64 @@ class FlopsByDtype(TorchDispatchMode):  # type: ignore[misc]  # torch is Any her
         out = func(*args, **kwargs)
         name = str(func)
         try:
-            packet, name = _packet_of(func)
+            packet, name = packet_of(func)
             self._count(packet, name, args, kwargs, out)
         except Exception:  # noqa: BLE001  # a formula's own: the training goes on
             self.uncounted.note(name, ())
         return out
 
     def _count(self, packet: Any, name: str, args: tuple[Any, ...], kwargs: Any, out: Any) -> None:
-        formula = _formula_of(packet, name)
-        if formula is None and not _may_multiply(name):
+        counted = operator_flops(packet, name, args, kwargs, out)
+        if counted is None:
+            if (dtypes := uncounted_dtypes(packet, name, args, kwargs)) is not None:
+                self.uncounted.note(name, dtypes)
             return
-        tensors = [tensor for tensor in trees.tree_leaves((args, kwargs)) if _is_tensor(tensor)]
-        if formula is None or any(map(_is_sparse, tensors)):
-            self.uncounted.note(name, [_dtype_of(tensor) for tensor in tensors])
-            return
-        dtype, count = _dtype_of(tensors[0]), formula(*args, **kwargs, out_val=out)
-        if dtype == "float32":
-            part = "conv" if "conv" in name else "rnn" if "rnn" in name else "matmul"
-            self._tf32.add(("matmul" if part == "matmul" else "cudnn", _may_use_tf32(part)))
-        self.flops[dtype] += count
+        if counted.dtype == "float32":
+            part = "cudnn" if counted.part != "matmul" else "matmul"
+            self._tf32.add((part, may_use_tf32(counted.part)))
+        self.flops[counted.dtype] += counted.flops
         if not self._optimizers and torch._C._current_graph_task_id() == -1:
-            self.forward[dtype] += count
+            self.forward[counted.dtype] += counted.flops
+
+
+class OperatorFlops(NamedTuple):
+    """What one call of an operator multiplies."""
+
+    flops: int
+    #: Of its first tensor.
+    dtype: str
+    #: ``conv``, ``rnn`` or ``matmul``: whose flag for TF32 counts.
+    part: str
+
+
+def operator_flops(
+    packet: Any, name: str, args: tuple[Any, ...], kwargs: Any, out: Any
+) -> OperatorFlops | None:
+    """Return the operations of a call that returned ``out``; None if nothing here can count them.
+
+    ``packet`` and ``name`` are those of ``packet_of``. Raises what a formula raises.
+    """
+    formula = _formula_of(packet, name)
+    if formula is None:
+        return None
+    tensors = _tensors_in(args, kwargs)
+    if any(map(_is_sparse, tensors)):
+        return None
+    part = "conv" if "conv" in name else "rnn" if "rnn" in name else "matmul"
+    return OperatorFlops(formula(*args, **kwargs, out_val=out), _dtype_of(tensors[0]), part)
+
+
+def uncounted_dtypes(
+    packet: Any, name: str, args: tuple[Any, ...], kwargs: Any
+) -> list[str] | None:
+    """Return the dtypes of a call that may multiply and that has no count; else None."""
+    if _formula_of(packet, name) is None and not _may_multiply(name):
+        return None
+    return [_dtype_of(tensor) for tensor in _tensors_in(args, kwargs)]
+
+
+def _tensors_in(args: tuple[Any, ...], kwargs: Any) -> list[torch.Tensor]:
+    return [tensor for tensor in trees.tree_leaves((args, kwargs)) if _is_tensor(tensor)]
 
 
 def _is_decomposed(func: Any, args: tuple[Any, ...]) -> bool:
@@ -234,7 +271,7 @@ def _is_decomposed(func: Any, args: tuple[Any, ...]) -> bool:
     return hasattr(func, "decompose") and not any(_is_tensor(a) and a.is_nested for a in args)
 
 
-def _packet_of(func: Any) -> tuple[Any, str]:
+def packet_of(func: Any) -> tuple[Any, str]:
     """Return an operator without its overload, and its name; a higher-order one has none."""
     packet = getattr(func, "_overloadpacket", func)
     return packet, f"{func.namespace}::{packet.__name__}"
@@ -279,7 +316,7 @@ def _dtype_of(tensor: torch.Tensor) -> str:
     return "float8" if name.startswith("float8") else name
 
 
-def _may_use_tf32(part: str) -> bool:
+def may_use_tf32(part: str) -> bool:
     """Return whether a convolution (``conv``), an ``rnn`` or a ``matmul`` may use TF32 now."""
     backends = torch.backends
     is_product = part == "matmul"

@@ -1,0 +1,1 @@
+"""Traces what a step asks of its devices, without running it: ``--dlperf-cost``."""

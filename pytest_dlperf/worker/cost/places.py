@@ -1,0 +1,70 @@
+"""Where in the user's own program something happens: ``torch_train.py:12``."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
+#: Folders whose files are no user's program: this package, Python's own, what pip installed.
+_LIBRARIES: Final = tuple(
+    f"{Path(path).resolve()}/"
+    for path in {
+        *(_PACKAGE / name for name in ("core", "worker")),
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    }
+)
+#: Names of folders in which pip, and Debian's, install what they install.
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+#: The suites of the wheel are programs as a user's own, though pip installed them.
+_SUITES: Final = f"{_PACKAGE / 'suites'}/"
+
+
+class Places:
+    """Names lines of a program, relative to the folder of its workload."""
+
+    def __init__(self, workload_file: str | None = None) -> None:
+        self._folder = None if workload_file is None else Path(workload_file).resolve().parent
+        self._is_program: dict[str, bool] = {}
+
+    def here(self) -> str:
+        """Return the innermost line of the program that this is called from; empty if none is."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if self.is_program(frame.f_code.co_filename):
+                return self._named(frame.f_code.co_filename, frame.f_lineno)
+            frame = frame.f_back
+        return ""
+
+    def of_error(self, error: BaseException) -> str:
+        """Return the innermost line of the program that ``error`` passed; empty if none is."""
+        lines = traceback.extract_tb(error.__traceback__)
+        return next(iter(self._places(reversed(lines))), "")
+
+    def _places(self, lines: Iterable[traceback.FrameSummary]) -> Iterable[str]:
+        for line in lines:
+            if self.is_program(line.filename):
+                yield self._named(line.filename, line.lineno or 0)
+
+    def is_program(self, file: str) -> bool:
+        """Return whether ``file`` is of the user's program."""
+        known = self._is_program.get(file)
+        if known is None:
+            path = str(Path(file).resolve())
+            known = not file.startswith("<") and (
+                path.startswith(_SUITES)
+                or not (path.startswith(_LIBRARIES) or _INSTALLED.intersection(Path(path).parts))
+            )
+            self._is_program[file] = known
+        return known
+
+    def _named(self, file: str, line: int) -> str:
+        path = Path(file).resolve()
+        if self._folder is not None and path.is_relative_to(self._folder):
+            return f"{path.relative_to(self._folder)}:{line}"
+        return f"{path.parent.name}/{path.name}:{line}"

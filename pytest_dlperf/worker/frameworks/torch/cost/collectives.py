@@ -1,0 +1,234 @@
+"""Collectives in the order in which a step starts them, and what could run meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch.utils import _pytree as trees
+
+from pytest_dlperf.core.wire_cost import CollectiveCost
+from pytest_dlperf.worker.frameworks.torch.cost.replaced import wrapped
+
+#: Namespaces of operators that are collectives, or what belongs to them.
+NAMESPACES: Final = frozenset({"c10d", "_c10d_functional"})
+
+
+class _Kind(NamedTuple):
+    kind: str
+    #: Which argument has the whole tensor, or this rank's part of it.
+    argument: int = 0
+    #: Whether it is a part, as large as those of the other ranks.
+    is_part: bool = False
+
+
+#: By the name of the operator.
+_KINDS: Final = {
+    "_allgather_base_": _Kind("all-gather"),
+    "_reduce_scatter_base_": _Kind("reduce-scatter", 1),
+    "all_gather_into_tensor": _Kind("all-gather", is_part=True),
+    "all_gather_into_tensor_coalesced": _Kind("all-gather", is_part=True),
+    "all_gather_into_tensor_out": _Kind("all-gather", is_part=True),
+    "all_reduce": _Kind("all-reduce"),
+    "all_reduce_": _Kind("all-reduce"),
+    "all_reduce_coalesced": _Kind("all-reduce"),
+    "all_reduce_coalesced_": _Kind("all-reduce"),
+    "all_to_all_single": _Kind("all-to-all"),
+    "allgather_": _Kind("all-gather"),
+    "allgather_coalesced_": _Kind("all-gather"),
+    "allgather_into_tensor_coalesced_": _Kind("all-gather"),
+    "allreduce_": _Kind("all-reduce"),
+    "allreduce_coalesced_": _Kind("all-reduce"),
+    "alltoall_": _Kind("all-to-all", 1),
+    "alltoall_base_": _Kind("all-to-all", 1),
+    "barrier": _Kind("barrier"),
+    "broadcast": _Kind("broadcast"),
+    "broadcast_": _Kind("broadcast"),
+    "gather_": _Kind("gather", 1, is_part=True),
+    "recv_": _Kind("receive"),
+    "recv_any_source_": _Kind("receive"),
+    "reduce_": _Kind("reduce"),
+    "reduce_scatter_": _Kind("reduce-scatter", 1),
+    "reduce_scatter_tensor": _Kind("reduce-scatter"),
+    "reduce_scatter_tensor_coalesced": _Kind("reduce-scatter"),
+    "reduce_scatter_tensor_coalesced_": _Kind("reduce-scatter", 1),
+    "reduce_scatter_tensor_out": _Kind("reduce-scatter"),
+    "scatter_": _Kind("scatter", 0, is_part=True),
+    "send": _Kind("send"),
+}
+#: Methods of a process group that return what a program waits for.
+_METHODS: Final = tuple(
+    name
+    for name in (
+        "_allgather_base", "_reduce_scatter_base", "allgather", "allgather_coalesced",
+        "allgather_into_tensor_coalesced", "allreduce", "allreduce_coalesced", "alltoall",
+        "alltoall_base", "barrier", "broadcast", "gather", "recv", "recv_anysource", "reduce",
+        "reduce_scatter", "reduce_scatter_tensor_coalesced", "scatter", "send",
+    )
+    if hasattr(dist.ProcessGroup, name)
+)  # fmt: skip
+
+
+@dataclass(eq=False)
+class _Call:
+    what: tuple[str, str, int, str, int, str, str]
+    begun_at: int
+    overlapped: bool = False
+    storages: tuple[int, ...] = ()
+
+
+class Collectives:
+    """Follows collectives from their start until somebody waits for them, or uses them."""
+
+    def __init__(self) -> None:
+        #: Meshes of the program, whose dimensions name groups.
+        self.meshes: list[Any] = []
+        #: Launches until now.
+        self.launches = 0
+        self._calls: list[_Call] = []
+        self._open: dict[int, _Call] = {}
+        self._works: list[tuple[Any, _Call]] = []
+        self._on_side_stream = 0
+
+    @contextlib.contextmanager
+    def follow(self) -> Iterator[None]:
+        """Follow what is waited for while open."""
+        with contextlib.ExitStack() as opened:
+            for name in _METHODS:
+                opened.enter_context(wrapped(dist.ProcessGroup, name, self._with_work))
+            kinds = (dist.Work, getattr(torch._C._distributed_c10d, "FakeWork", None))
+            for kind in filter(None, kinds):
+                opened.enter_context(wrapped(kind, "wait", self._waited))
+            yield
+
+    @contextlib.contextmanager
+    def on_side_stream(self) -> Iterator[None]:
+        """Take waits while open for those of a stream beside the one that computes."""
+        self._on_side_stream += 1
+        try:
+            yield
+        finally:
+            self._on_side_stream -= 1
+
+    def begin(self) -> None:
+        """Begin the step that counts."""
+        self._calls, self._open, self._works, self.launches = [], {}, [], 0
+
+    def add(self, name: str, args: tuple[Any, ...], kwargs: Any, path: str, phase: str) -> bool:
+        """Note the operator ``name``; return whether it is a collective, and no wait for one."""
+        if name == "wait_tensor":
+            self.used(map(_storage, _tensors(args)))
+            return False
+        known = _KINDS.get(name)
+        if known is None:
+            return False
+        ranks = _ranks(args)
+        tensors = [] if known.kind == "barrier" else _tensors(args[known.argument])
+        size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else ""
+        what = (
+            known.kind, self._group(ranks), len(ranks), dtype,
+            size * len(ranks) if known.is_part else size, path, phase,
+        )  # fmt: skip
+        self._calls.append(_Call(what, self.launches))
+        return True
+
+    def made(self, out: Any, args: tuple[Any, ...], kwargs: Any) -> None:
+        """Note the tensors that the last collective writes."""
+        call = self._calls[-1]
+        written = _tensors(out) or _tensors(kwargs) or _tensors(args[:1])
+        call.storages = tuple(map(_storage, written))
+        for storage in call.storages:
+            self._open[storage] = call
+
+    def used(self, storages: Iterable[int]) -> None:
+        """Note that tensors are used, or waited for."""
+        for storage in storages:
+            call = self._open.pop(storage, None)
+            if call is not None:
+                self._close(call)
+
+    def cost(self) -> list[CollectiveCost]:
+        """Return the collectives since ``begin``; equal ones that follow each other are one."""
+        for call in list(self._open.values()):
+            self._close(call)
+        costs: list[CollectiveCost] = []
+        last = None
+        for call in self._calls:
+            if call.what != last:
+                kind, group, ranks, dtype, size, path, phase = last = call.what
+                costs.append(
+                    CollectiveCost(
+                        kind=kind, group=group, ranks=ranks, dtype=dtype, bytes=size, calls=0,
+                        path=path, phase=phase, overlapped=0,
+                    )
+                )  # fmt: skip
+            costs[-1]["calls"] += 1
+            costs[-1]["overlapped"] += call.overlapped
+        return costs
+
+    def _close(self, call: _Call) -> None:
+        call.overlapped = call.overlapped or self.launches > call.begun_at
+        for storage in call.storages:
+            self._open.pop(storage, None)
+
+    def _with_work(self, method: Any) -> Any:
+        def started(*args: Any, **kwargs: Any) -> Any:
+            before = len(self._calls)
+            work = method(*args, **kwargs)
+            if len(self._calls) > before:
+                self._works.append((work, self._calls[-1]))
+            return work
+
+        return started
+
+    def _waited(self, method: Any) -> Any:
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._on_side_stream:
+                for index, (known, call) in enumerate(self._works):
+                    if known is work:
+                        del self._works[index]
+                        self._close(call)
+                        break
+            return method(work, *args, **kwargs)
+
+        return wait
+
+    def _group(self, ranks: tuple[int, ...]) -> str:
+        """Return the dimension of a mesh that ``ranks`` are, or how they follow each other."""
+        for mesh in self.meshes:
+            if mesh.mesh_dim_names is None:
+                continue
+            for name, group in zip(mesh.mesh_dim_names, mesh.get_all_groups(), strict=True):
+                if tuple(dist.get_process_group_ranks(group)) == ranks:
+                    return str(name)
+        if len(ranks) == 1:
+            return "1 rank"
+        steps = {after - before for before, after in zip(ranks, ranks[1:], strict=False)}
+        apart = f", {steps.pop()} apart" if len(steps) == 1 else ""
+        return f"{len(ranks)} ranks{apart}"
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [value for value in trees.tree_leaves(values) if isinstance(value, torch.Tensor)]
+
+
+def _ranks(args: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the ranks of the group among the arguments of a collective."""
+    for value in reversed(args):
+        if isinstance(value, torch.ScriptObject):
+            with contextlib.suppress(RuntimeError):
+                return tuple(dist.get_process_group_ranks(dist.ProcessGroup.unbox(value)))
+    names = [value for value in args if isinstance(value, str)]
+    group = dist.distributed_c10d._resolve_process_group(names[-1])
+    return tuple(dist.get_process_group_ranks(group))
+
+

@@ -1,0 +1,153 @@
+"""The device of a trace: tensors that have shapes and no numbers, told apart from the host's.
+
+PyTorch takes ``cpu`` and ``cpu:0`` for two devices where tensors are fake, and autograd works on
+either, which it does not on fake ``cuda`` in a build for CPUs. So ``cpu:0`` is the device, and
+``cpu`` is the host; the program is told of ``cuda:0``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import torch
+from torch._subclasses import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.optim import optimizer as optimizers
+from torch.utils import _foreach_utils as foreach
+from torch.utils import _pytree as trees
+
+from pytest_dlperf.worker.cost.places import Places
+from pytest_dlperf.worker.frameworks.torch.cost.replaced import replaced, wrapped
+
+#: The device of a trace.
+DEVICE: Final = torch.device("cpu", 0)
+#: What the program is told of it.
+TOLD: Final = torch.device("cuda", 0)
+
+
+def is_on_device(tensor: torch.Tensor) -> bool:
+    """Return whether ``tensor`` is on the device of the trace, and not on its host."""
+    return getattr(tensor, "fake_device", None) == DEVICE
+
+
+def on_fake_device(values: Any) -> Any:
+    """Return ``values`` with the device of the trace in place of any GPU."""
+    return trees.tree_map_only(torch.device, _placed, values)
+
+
+def _placed(device: torch.device) -> torch.device:
+    return DEVICE if device.type == "cuda" else device
+
+
+@contextlib.contextmanager
+def fake_device(places: Places) -> Iterator[None]:
+    """Make every new tensor a fake one while open, and let the program take the host for CUDA."""
+    with contextlib.ExitStack() as opened:
+        for owner, name, wrap in (
+            (torch.nn.Module, "_apply", lambda _: _apply),
+            (torch.amp.GradScaler, "__init__", _device_first),
+            (torch.autocast, "__init__", _device_first),
+        ):
+            opened.enter_context(wrapped(owner, name, wrap))
+        opened.enter_context(replaced(torch, "Generator", _Generator))
+        opened.enter_context(replaced(FakeTensor, "device", _told_device(places)))
+        opened.enter_context(replaced(FakeTensor, "is_cuda", _told_is_cuda(places)))
+        opened.enter_context(_foreach_as_on_gpus())
+        opened.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        yield
+
+
+def _apply(module: Any, function: Callable[[Any], Any], recurse: bool = True) -> Any:
+    """Do what ``Module._apply`` does: a parameter stays the same object where its type allows it.
+
+    The original swaps fake tensors, which it refuses of those that something has a weak reference
+    to, as ``FakeTensorMode`` has.
+    """
+    if recurse:
+        for child in module.children():
+            child._apply(function)
+    for name, parameter in module._parameters.items():
+        if parameter is None:
+            continue
+        with torch.no_grad():
+            applied = function(parameter)
+        if applied is parameter:
+            continue
+        if torch._has_compatible_shallow_copy_type(parameter, applied):
+            parameter.data = applied
+            if isinstance(applied, FakeTensor):
+                parameter.fake_device = applied.fake_device
+        else:
+            module._parameters[name] = torch.nn.Parameter(applied, parameter.requires_grad)
+    for name, buffer in module._buffers.items():
+        if buffer is not None:
+            module._buffers[name] = function(buffer)
+    return module
+
+
+def _device_first(initialise: Callable[..., None]) -> Callable[..., None]:
+    """Let a constructor whose first argument is the type of a device take CUDA for the CPU."""
+
+    @functools.wraps(initialise)
+    def initialised(self: Any, device: Any = "cuda", *args: Any, **kwargs: Any) -> None:
+        for name in ("device", "device_type"):
+            device = kwargs.pop(name, device)
+        initialise(self, "cpu" if str(device).startswith("cuda") else device, *args, **kwargs)
+
+    return initialised
+
+
+class _Generator(torch.Generator):  # type: ignore[misc]  # torch is Any here
+    """A generator, whose numbers nobody sees: of the host, whatever device it is asked for."""
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        """Return one of the host."""
+        return super().__new__(cls, "cpu")
+
+
+def _told_device(places: Places) -> property:
+    """Return the device of a fake tensor: its own for PyTorch, the told one for the program."""
+    own = FakeTensor.device.fget
+
+    def device(tensor: Any) -> torch.device:
+        is_at: torch.device = own(tensor)
+        if is_at == DEVICE and places.is_program(sys._getframe(1).f_code.co_filename):
+            return TOLD
+        return is_at
+
+    return property(device, FakeTensor.device.fset)
+
+
+def _told_is_cuda(places: Places) -> property:
+    def is_cuda(tensor: Any) -> bool:
+        return is_on_device(tensor) and places.is_program(sys._getframe(1).f_code.co_filename)
+
+    return property(is_cuda)
+
+
+@contextlib.contextmanager
+def _foreach_as_on_gpus() -> Iterator[None]:
+    """Let optimizers choose operators of many tensors by default, as they do on GPUs."""
+    types = [list_ for list_ in (optimizers._foreach_supported_types, _types()) if list_ is not None]
+
+    def supported() -> list[str]:
+        return ["cpu", "cuda"]
+
+    name = "_get_foreach_kernels_supported_devices"
+    with replaced(optimizers, name, supported), replaced(foreach, name, supported):
+        for supported_types in types:
+            supported_types.append(FakeTensor)
+        try:
+            yield
+        finally:
+            for supported_types in types:
+                supported_types.remove(FakeTensor)
+
+
+def _types() -> list[Any] | None:
+    own: list[Any] | None = getattr(foreach, "_foreach_supported_types", None)
+    return None if own is optimizers._foreach_supported_types else own
