@@ -35,8 +35,16 @@ def _traced(arguments: Arguments) -> CostRecord:
             problem=f"the cost of a step is traced in PyTorch alone, and this case is one of "
             f"{arguments.framework}; measure it",
         )
-    from pytest_dlperf.worker.frameworks.torch.cost.trace import trace
+    try:
+        from pytest_dlperf.worker.frameworks.torch.cost.trace import trace
+    except ImportError as error:
+        import torch
 
+        return CostRecord(
+            format=COST_FORMAT,
+            problem=f"PyTorch {torch.__version__} has not what a trace needs ({error}); upgrade "
+            "it, or measure this case",
+        )
     return trace(arguments)
 
 

@@ -14,10 +14,11 @@ _PACKAGE: Final = Path(__file__).resolve().parents[2]
 #: Folders whose files are no user's program: this package, Python's own, what pip installed.
 _LIBRARIES: Final = tuple(
     f"{Path(path).resolve()}/"
-    for path in {
-        *(_PACKAGE / name for name in ("core", "worker")),
+    for path in (
+        str(_PACKAGE / "core"),
+        str(_PACKAGE / "worker"),
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    }
+    )
 )
 #: Names of folders in which pip, and Debian's, install what they install.
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
@@ -37,7 +38,7 @@ class Places:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if self.is_program(frame.f_code.co_filename):
-                return self._named(frame.f_code.co_filename, frame.f_lineno)
+                return self.named(frame.f_code.co_filename, frame.f_lineno)
             frame = frame.f_back
         return ""
 
@@ -49,7 +50,7 @@ class Places:
     def _places(self, lines: Iterable[traceback.FrameSummary]) -> Iterable[str]:
         for line in lines:
             if self.is_program(line.filename):
-                yield self._named(line.filename, line.lineno or 0)
+                yield self.named(line.filename, line.lineno or 0)
 
     def is_program(self, file: str) -> bool:
         """Return whether ``file`` is of the user's program."""
@@ -63,7 +64,8 @@ class Places:
             self._is_program[file] = known
         return known
 
-    def _named(self, file: str, line: int) -> str:
+    def named(self, file: str, line: int) -> str:
+        """Return ``file`` and ``line`` as a record has them."""
         path = Path(file).resolve()
         if self._folder is not None and path.is_relative_to(self._folder):
             return f"{path.relative_to(self._folder)}:{line}"

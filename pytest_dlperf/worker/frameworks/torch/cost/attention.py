@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import inspect
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import torch
@@ -15,6 +16,17 @@ from pytest_dlperf.worker.frameworks.torch.cost.replaced import wrapped
 #: Widest head of FlashAttention, https://github.com/Dao-AILab/flash-attention.
 _WIDEST_HEAD: Final = 256
 _HALF: Final = (torch.float16, torch.bfloat16)
+#: Of ``scaled_dot_product_attention``, with their defaults.
+_ARGUMENTS: Final[Mapping[str, Any]] = {
+    "query": inspect.Parameter.empty,
+    "key": inspect.Parameter.empty,
+    "value": inspect.Parameter.empty,
+    "attn_mask": None,
+    "dropout_p": 0.0,
+    "is_causal": False,
+    "scale": None,
+    "enable_gqa": False,
+}
 
 
 @contextlib.contextmanager
@@ -27,32 +39,20 @@ def fused_attention() -> Iterator[None]:
     """
 
     def wrap(composite: Any) -> Any:
-        def attention(
-            query: torch.Tensor,
-            key: torch.Tensor,
-            value: torch.Tensor,
-            attn_mask: torch.Tensor | None = None,
-            dropout_p: float = 0.0,
-            is_causal: bool = False,
-            scale: float | None = None,
-            enable_gqa: bool = False,
-        ) -> torch.Tensor:
-            parts = [_cast(part) for part in (query, key, value)]
-            is_long = all(part.dim() == 4 for part in parts)
-            if not is_long or torch.compiler.is_compiling() or not is_on_device(_local(query)):
-                return composite(
-                    query, key, value, attn_mask, dropout_p, is_causal,
-                    scale=scale, enable_gqa=enable_gqa,
-                )  # fmt: skip
-            if _takes_flash(parts, attn_mask):
-                flash = torch.ops.aten._scaled_dot_product_flash_attention
-                return flash(*parts, dropout_p, is_causal, scale=scale)[0]
-            if torch.backends.cuda.mem_efficient_sdp_enabled() and parts[0].dtype != torch.float64:
-                return _efficient(parts, attn_mask, dropout_p, is_causal, scale)
-            return composite(
-                query, key, value, attn_mask, dropout_p, is_causal,
-                scale=scale, enable_gqa=enable_gqa,
-            )  # fmt: skip
+        signature = inspect.Signature(
+            [
+                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+                for name, default in _ARGUMENTS.items()
+            ]
+        )
+
+        def attention(*args: Any, **kwargs: Any) -> torch.Tensor:
+            if torch.compiler.is_compiling():
+                return composite(*args, **kwargs)
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            fused = _fused(given.arguments)
+            return composite(*args, **kwargs) if fused is None else fused
 
         return attention
 
@@ -60,9 +60,39 @@ def fused_attention() -> Iterator[None]:
         yield
 
 
-def _local(tensor: Any) -> torch.Tensor:
-    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
-    return local
+def _is_batch(parts: list[Any]) -> bool:
+    """Return whether ``parts`` are of the device, and have a batch and heads."""
+    local = getattr(parts[0], "_local_tensor", parts[0])
+    return is_on_device(local) and all(part.dim() == 4 for part in parts)
+
+
+def _fused(given: Mapping[str, Any]) -> torch.Tensor | None:
+    """Return what a fused operator returns; None if none takes what is ``given``."""
+    parts = [given[name] for name in ("query", "key", "value")]
+    if not _is_batch(parts):
+        return None
+    query, key, value = map(_cast, parts)
+    mask, scale = given["attn_mask"], given["scale"]
+    dropout_p, is_causal = given["dropout_p"], given["is_causal"]
+    if _takes_flash([query, key, value], mask):
+        flash = torch.ops.aten._scaled_dot_product_flash_attention
+        flashed: torch.Tensor = flash(query, key, value, dropout_p, is_causal, scale=scale)[0]
+        return flashed
+    if not torch.backends.cuda.mem_efficient_sdp_enabled() or query.dtype == torch.float64:
+        return None
+    shared = query.shape[1] // key.shape[1]
+    if shared > 1:
+        key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
+    if mask is not None:
+        if mask.dtype == torch.bool:
+            mask = torch.where(mask, 0.0, float("-inf"))
+        mask = mask.to(query.dtype).expand(*query.shape[:3], key.shape[2])
+    needs_gradient = any(part.requires_grad for part in (query, key, value))
+    efficient = torch.ops.aten._scaled_dot_product_efficient_attention
+    mixed: torch.Tensor = efficient(
+        query, key, value, mask, needs_gradient, dropout_p, is_causal, scale=scale
+    )[0]
+    return mixed
 
 
 def _cast(tensor: torch.Tensor) -> torch.Tensor:
@@ -82,26 +112,3 @@ def _takes_flash(parts: list[torch.Tensor], mask: torch.Tensor | None) -> bool:
         and width % 8 == 0
         and parts[2].shape[-1] == width
     )
-
-
-def _efficient(
-    parts: list[torch.Tensor],
-    mask: torch.Tensor | None,
-    dropout_p: float,
-    is_causal: bool,
-    scale: float | None,
-) -> torch.Tensor:
-    query, key, value = parts
-    shared = query.shape[1] // key.shape[1]
-    if shared > 1:
-        key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
-    if mask is not None:
-        if mask.dtype == torch.bool:
-            mask = torch.where(mask, 0.0, float("-inf")).to(query.dtype)
-        mask = mask.to(query.dtype).expand(*query.shape[:3], key.shape[2])
-    needs_gradient = any(part.requires_grad for part in parts)
-    efficient = torch.ops.aten._scaled_dot_product_efficient_attention
-    mixed: torch.Tensor = efficient(
-        query, key, value, mask, needs_gradient, dropout_p, is_causal, scale=scale
-    )[0]
-    return mixed

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch.utils import _pytree as trees
 
 from pytest_dlperf.core.wire_cost import CollectiveCost
 from pytest_dlperf.worker.frameworks.torch.cost.replaced import wrapped
+from pytest_dlperf.worker.frameworks.torch.cost.storages import dtype_of, key_of, tensors_in
 
 #: Namespaces of operators that are collectives, or what belongs to them.
 NAMESPACES: Final = frozenset({"c10d", "_c10d_functional"})
@@ -121,15 +122,15 @@ class Collectives:
     def add(self, name: str, args: tuple[Any, ...], kwargs: Any, path: str, phase: str) -> bool:
         """Note the operator ``name``; return whether it is a collective, and no wait for one."""
         if name == "wait_tensor":
-            self.used(map(_storage, _tensors(args)))
+            self.used(map(key_of, tensors_in(args)))
             return False
         known = _KINDS.get(name)
         if known is None:
             return False
         ranks = _ranks(args)
-        tensors = [] if known.kind == "barrier" else _tensors(args[known.argument])
+        tensors = [] if known.kind == "barrier" else tensors_in(args[known.argument])
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else ""
+        dtype = dtype_of(tensors[0]) if tensors else ""
         what = (
             known.kind, self._group(ranks), len(ranks), dtype,
             size * len(ranks) if known.is_part else size, path, phase,
@@ -140,8 +141,8 @@ class Collectives:
     def made(self, out: Any, args: tuple[Any, ...], kwargs: Any) -> None:
         """Note the tensors that the last collective writes."""
         call = self._calls[-1]
-        written = _tensors(out) or _tensors(kwargs) or _tensors(args[:1])
-        call.storages = tuple(map(_storage, written))
+        written = tensors_in(out) or tensors_in(kwargs) or tensors_in(args[:1])
+        call.storages = tuple(map(key_of, written))
         for storage in call.storages:
             self._open[storage] = call
 
@@ -208,17 +209,9 @@ class Collectives:
                     return str(name)
         if len(ranks) == 1:
             return "1 rank"
-        steps = {after - before for before, after in zip(ranks, ranks[1:], strict=False)}
+        steps = {after - before for before, after in itertools.pairwise(ranks)}
         apart = f", {steps.pop()} apart" if len(steps) == 1 else ""
         return f"{len(ranks)} ranks{apart}"
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    return [value for value in trees.tree_leaves(values) if isinstance(value, torch.Tensor)]
 
 
 def _ranks(args: tuple[Any, ...]) -> tuple[int, ...]:
@@ -230,5 +223,3 @@ def _ranks(args: tuple[Any, ...]) -> tuple[int, ...]:
     names = [value for value in args if isinstance(value, str)]
     group = dist.distributed_c10d._resolve_process_group(names[-1])
     return tuple(dist.get_process_group_ranks(group))
-
-

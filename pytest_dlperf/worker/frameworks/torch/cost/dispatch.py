@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -19,6 +22,7 @@ from pytest_dlperf.worker.frameworks.torch.cost.host_waits import BY_DATA, HostW
 from pytest_dlperf.worker.frameworks.torch.cost.memory import Memory
 from pytest_dlperf.worker.frameworks.torch.cost.module_paths import ModulePaths
 from pytest_dlperf.worker.frameworks.torch.cost.operators import Operators
+from pytest_dlperf.worker.frameworks.torch.cost.storages import key_of, tensors_in
 
 #: Namespaces of operators that do nothing on a device.
 _IGNORED: Final = frozenset({"debugprims", "prim", "profiler"})
@@ -45,8 +49,26 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
         self._paths, self._operators, self._collectives = paths, operators, collectives
         self._memory, self._waits, self._progress = memory, waits, progress
         self._seen = 0
-        #: Above 0 while shapes are asked for that no operator of the training has.
-        self.suspended = 0
+        self._suspended = 0
+        self._uncounted = False
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Leave operators alone while open: nothing runs, somebody asks for shapes."""
+        self._suspended += 1
+        try:
+            yield
+        finally:
+            self._suspended -= 1
+
+    @contextlib.contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Do operators while open as ever, and count none of them."""
+        self._uncounted = True
+        try:
+            yield
+        finally:
+            self._uncounted = False
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -57,37 +79,48 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Do the operation on fake tensors, and count it."""
+        kwargs = kwargs or {}
+        namespace = func.namespace
+        if namespace in _IGNORED:
+            return func(*args, **kwargs)
         if any(hasattr(kind, "__tensor_flatten__") for kind in types):
             # A tensor that wraps others does its work on them, in operators that come here, too
             return NotImplemented
-        kwargs = kwargs or {}
-        namespace = func.namespace
-        if namespace in _IGNORED or self.suspended:
+        if self._suspended:
             return func(*args, **kwargs)
         name = getattr(func, "_overloadpacket", func).__name__
         if namespace in NAMESPACES:
             return self._collective(func, name, args, kwargs)
+        return self._operator(func, name, args, kwargs)
+
+    def _operator(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Any) -> Any:
         args, kwargs, was_moved = _placed(args, kwargs)
         if name == "_local_scalar_dense":
             return self._waits.value(args[0])
         if name in BY_DATA:
             return self._by_data(func, name, args)
-        if name == "index" and namespace == "aten":
+        if name == "index" and func.namespace == "aten":
             args = (args[0], self._numbers_of(args[1]), *args[2:])
         if name == "_to_copy" and was_moved and _is_there(args[0], kwargs):
             return torch.ops.aten.alias.default(args[0])
         if name == "_amp_foreach_non_finite_check_and_unscale_":
             self._waits.is_zero(args[1])
         self._wait_for_copy(name, args, kwargs)
-        out = func(*args, **kwargs)
+        out = None
+        if _only_writes(func):
+            _forget_numbers(args, kwargs)
+        else:
+            out = func(*args, **kwargs)
         self._count(func, args, kwargs, out)
         return out
 
     def _count(self, func: Any, args: tuple[Any, ...], kwargs: Any, out: Any) -> None:
+        if self._uncounted:
+            return
         place = self._paths.now()
         used = self._operators.add(func, args, kwargs, out, place)
         if used:
-            self._collectives.used(tensor.untyped_storage()._cdata for tensor in used)
+            self._collectives.used(map(key_of, used))
             self._collectives.launches = self._operators.launches
         self._follow(out, place)
         self._seen += 1
@@ -95,9 +128,9 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
             self._progress.note(f"{self._seen} operators")
 
     def _follow(self, out: Any, place: tuple[str, str]) -> None:
-        for tensor in trees.tree_leaves(out):
-            if isinstance(tensor, torch.Tensor):
-                self._memory.add(tensor, *place, kind=self._paths.kind)
+        kind = self._paths.kind or _kind_in(place[1])
+        for tensor in tensors_in(out):
+            self._memory.add(tensor, place[0], kind)
 
     def _collective(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Any) -> Any:
         place = self._paths.now()
@@ -150,6 +183,26 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
                 self._waits.add(".copy_()")
 
 
+def _only_writes(func: Any) -> bool:
+    """Return whether ``func`` returns nothing: nobody has to know what shape that would have."""
+    schema = getattr(func, "_schema", None)
+    return schema is not None and schema.is_mutable and not schema.returns
+
+
+def _forget_numbers(*values: Any) -> None:
+    """Forget the numbers that are known of tensors which may be written."""
+    for leaf in trees.tree_leaves(values):
+        if isinstance(leaf, FakeTensor):
+            leaf.constant = None
+
+
+def _kind_in(phase: str) -> str:
+    """Return what tensors are held for that ``phase`` makes, where nothing else says it."""
+    # Outside of modules it may be the loss, whose gradient is asked for
+    is_kept = phase == "forward" or (phase == "rest" and torch.is_grad_enabled())
+    return "activations" if is_kept else "rest"
+
+
 def _placed(args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], Any, bool]:
     """Return the arguments for the device of the trace, without a generator of random numbers.
 
@@ -170,8 +223,5 @@ def _is_there(tensor: Any, kwargs: Any) -> bool:
     return (
         is_on_device(tensor)
         and kwargs.get("dtype") in {None, tensor.dtype}
-        and (
-            layout in {None, torch.preserve_format}
-            or tensor.is_contiguous(memory_format=layout)
-        )
+        and (layout in {None, torch.preserve_format} or tensor.is_contiguous(memory_format=layout))
     )

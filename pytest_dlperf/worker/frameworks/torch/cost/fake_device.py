@@ -28,10 +28,13 @@ DEVICE: Final = torch.device("cpu", 0)
 #: What the program is told of it.
 TOLD: Final = torch.device("cuda", 0)
 
+#: Files of PyTorch that refuse tensors of any other device: synchronised batch normalisation.
+_GPUS_ALONE: Final = "torch/nn/modules/batchnorm.py"
+
 
 def is_on_device(tensor: torch.Tensor) -> bool:
     """Return whether ``tensor`` is on the device of the trace, and not on its host."""
-    return getattr(tensor, "fake_device", None) == DEVICE
+    return bool(getattr(tensor, "fake_device", None) == DEVICE)
 
 
 def on_fake_device(values: Any) -> Any:
@@ -57,7 +60,9 @@ def fake_device(places: Places) -> Iterator[None]:
         opened.enter_context(replaced(FakeTensor, "device", _told_device(places)))
         opened.enter_context(replaced(FakeTensor, "is_cuda", _told_is_cuda(places)))
         opened.enter_context(_foreach_as_on_gpus())
-        opened.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        # Its fallback runs an operator on zeros, which may be as large as the case
+        mode = FakeTensorMode(allow_fallback_kernels=False, allow_non_fake_inputs=True)
+        opened.enter_context(mode)
         yield
 
 
@@ -115,7 +120,8 @@ def _told_device(places: Places) -> property:
 
     def device(tensor: Any) -> torch.device:
         is_at: torch.device = own(tensor)
-        if is_at == DEVICE and places.is_program(sys._getframe(1).f_code.co_filename):
+        file = sys._getframe(1).f_code.co_filename
+        if is_at == DEVICE and (places.is_program(file) or file.endswith(_GPUS_ALONE)):
             return TOLD
         return is_at
 
@@ -132,7 +138,9 @@ def _told_is_cuda(places: Places) -> property:
 @contextlib.contextmanager
 def _foreach_as_on_gpus() -> Iterator[None]:
     """Let optimizers choose operators of many tensors by default, as they do on GPUs."""
-    types = [list_ for list_ in (optimizers._foreach_supported_types, _types()) if list_ is not None]
+    types = [
+        list_ for list_ in (optimizers._foreach_supported_types, _types()) if list_ is not None
+    ]
 
     def supported() -> list[str]:
         return ["cpu", "cuda"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -51,7 +52,7 @@ class FakeRanks:
                 opened.enter_context(replaced(owner, "init_process_group", self._init))
                 opened.enter_context(wrapped(owner, "new_group", _of_fake_backend))
             self._follow_meshes(opened)
-            _follow_copies(opened)
+            _follow_copies(opened, self._paths)
             self._follow_shards(opened)
             try:
                 if self._world_size > 1:
@@ -90,9 +91,7 @@ class FakeRanks:
 
         opened.enter_context(wrapped(kinds, "__init__", noted))
         opened.enter_context(wrapped(device_mesh, "init_device_mesh", of_type))
-        opened.enter_context(
-            replaced(dist, "init_device_mesh", device_mesh.init_device_mesh)
-        )
+        opened.enter_context(replaced(dist, "init_device_mesh", device_mesh.init_device_mesh))
         for name in ("__getitem__", "_flatten", "from_group", "_unflatten", "_concatenate"):
             if name in vars(kinds) and not isinstance(vars(kinds)[name], staticmethod):
                 opened.enter_context(wrapped(kinds, name, _without_modes))
@@ -161,13 +160,12 @@ def _of_fake_backend(new_group: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def _follow_copies(opened: contextlib.ExitStack) -> None:
+def _follow_copies(opened: contextlib.ExitStack, paths: ModulePaths) -> None:
     """Let DistributedDataParallel hold fake tensors.
 
     Its part in C++ reads numbers when it compares shapes over ranks, and when it makes its
-    buckets again in the order of the first backward pass; those of the start, in the reverse order
-    of parameters, are kept. It waits for a result of its collectives, which a fake group has not;
-    a hook for them gives it one.
+    buckets again in the order of the first backward pass: those are made at once. It waits for a
+    result of its collectives, which a fake group has not: a hook for them gives it one.
     """
 
     def initialised(initialise: Any) -> Any:
@@ -189,11 +187,46 @@ def _follow_copies(opened: contextlib.ExitStack) -> None:
 
         return called
 
+    def with_cap(helper: Any) -> Any:
+        @functools.wraps(helper)
+        def called(model: Any, *args: Any, **kwargs: Any) -> Any:
+            buckets = functools.partial(_ready_buckets, dist._compute_bucket_assignment_by_size,
+                                        model.bucket_bytes_cap)  # fmt: skip
+            paths.know(model.module)
+            with (
+                replaced(dist, "_compute_bucket_assignment_by_size", buckets),
+                paths.within(model.module, "gradients"),
+            ):
+                return helper(model, *args, **kwargs)
+
+        return called
+
+    opened.enter_context(wrapped(DistributedDataParallel, "_ddp_init_helper", with_cap))
     name = "_verify_param_shape_across_processes"
     opened.enter_context(replaced(data_parallel, name, lambda *_, **__: None))
+    name = "_passing_sync_batchnorm_handle"
+    opened.enter_context(replaced(DistributedDataParallel, name, lambda *_: None))
     opened.enter_context(replaced(dist.Reducer, "_rebuild_buckets", lambda _: False))
     opened.enter_context(wrapped(DistributedDataParallel, "__init__", initialised))
     opened.enter_context(wrapped(DistributedDataParallel, "forward", forwarded))
+
+
+def _ready_buckets(
+    compute: Callable[..., Any], cap: int, parameters: list[Any], limits: list[int], sparse: Any
+) -> Any:
+    """Return the buckets that DistributedDataParallel has from its second step on.
+
+    It makes one bucket of all parameters at first, and those of the caps in the order in which
+    the first backward pass had the gradients: the reverse of the parameters' order, mostly.
+    """
+    if limits != [sys.maxsize]:
+        return compute(parameters, limits, sparse)
+    last = len(parameters) - 1
+    caps = [min(dist._DEFAULT_FIRST_BUCKET_BYTES, cap), cap]
+    buckets, sizes = compute(parameters[::-1], caps, sparse[::-1])
+    # The caller reverses them
+    ready = [[last - index for index in bucket] for bucket in buckets]
+    return ready[::-1], sizes[::-1]
 
 
 def _reduce_bucket(group: Any, bucket: Any) -> Any:

@@ -14,6 +14,7 @@ from pytest_dlperf.core.wire_cost import PlaceCount
 from pytest_dlperf.worker.cost.places import Places
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import is_on_device
 from pytest_dlperf.worker.frameworks.torch.cost.replaced import replaced
+from pytest_dlperf.worker.frameworks.torch.cost.storages import key_of
 
 #: Operators whose result has as many rows as the data say.
 BY_DATA: Final = frozenset({"nonzero", "masked_select"})
@@ -54,7 +55,7 @@ class HostWaits:
 
     def is_zero(self, tensor: torch.Tensor) -> None:
         """Say that ``tensor`` holds 0: that no gradient overflows, so that updates are made."""
-        self._zeros[tensor.untyped_storage()._cdata] = tensor
+        self._zeros[key_of(tensor)] = tensor
 
     def value(self, tensor: torch.Tensor, what: str = ".item()") -> Any:
         """Return what the host is given for the number in ``tensor``.
@@ -70,7 +71,7 @@ class HostWaits:
                 return known.item()
         if tensor.dtype == torch.bool:
             return False
-        if tensor.untyped_storage()._cdata in self._zeros:
+        if key_of(tensor) in self._zeros:
             return 0.0
         if tensor.dtype.is_complex:
             return complex(1.0)

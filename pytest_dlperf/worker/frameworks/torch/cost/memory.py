@@ -14,9 +14,7 @@ import torch
 from pytest_dlperf.core.wire_cost import MEMORY_KINDS, LiveCost, MemoryCost
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import is_on_device
 from pytest_dlperf.worker.frameworks.torch.cost.replaced import wrapped
-
-#: What a tensor is held for where nothing else says it, by the phase that made it.
-_KIND_OF_PHASE = {"forward": "activations"}
+from pytest_dlperf.worker.frameworks.torch.cost.storages import key_of, storage_of
 
 
 @dataclass(eq=False)
@@ -58,18 +56,17 @@ class Memory:
         self._events = []
         self._first = [(storage, storage.bytes) for storage in self._alive.values()]
 
-    def add(self, tensor: torch.Tensor, path: str, phase: str, kind: str = "") -> None:
-        """Follow the storage of ``tensor``, if it is a new one, made at ``path``.
-
-        ``kind`` is one of ``MEMORY_KINDS``; empty: as ``phase`` says.
-        """
+    def add(self, tensor: torch.Tensor, path: str, kind: str) -> None:
+        """Follow the storage of ``tensor``, if it is a new one, made at ``path`` for ``kind``."""
         if not is_on_device(tensor):
             return
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
+        if storage is None:
+            return
         key = storage._cdata
         if key in self._alive:
             return
-        made = _Storage(0, path, kind or _KIND_OF_PHASE.get(phase, "rest"))
+        made = _Storage(0, path, kind)
         self._alive[key] = made
         made.reference = weakref.ref(storage, lambda _: self._free(key, made))
         self._grow(made, storage.nbytes())
@@ -79,7 +76,7 @@ class Memory:
         local = getattr(tensor, "_local_tensor", tensor)
         if not isinstance(local, torch.Tensor) or not is_on_device(local):
             return
-        storage = self._alive.get(local.untyped_storage()._cdata)
+        storage = self._alive.get(key_of(local))
         if storage is not None:
             storage.kind, storage.path = kind, path
 

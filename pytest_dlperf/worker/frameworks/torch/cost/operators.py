@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import torch
-from torch.utils import _pytree as trees
 
 from pytest_dlperf.core.wire_cost import OperatorCost
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import is_on_device
+from pytest_dlperf.worker.frameworks.torch.cost.storages import (
+    bytes_of,
+    dtype_of,
+    key_of,
+    tensors_in,
+)
 from pytest_dlperf.worker.frameworks.torch.flops import (
     may_use_tf32,
     operator_flops,
@@ -72,9 +77,9 @@ class Operators:
         packet, name = packet_of(func)
         plain = name.partition("::")[2]
         written, read = _arguments(func, plain, args, kwargs)
-        known = {_storage(tensor) for tensor in (*written, *read)}
-        made = [t for t in _tensors(out) if _storage(t) not in known and t.numel()]
-        inputs = _tensors((args, kwargs))
+        known = {key_of(tensor) for tensor in (*written, *read)}
+        made = [t for t in tensors_in(out) if key_of(t) not in known and t.numel()]
+        inputs = tensors_in((args, kwargs))
         is_launch = (made or written) and plain not in _WITHOUT_LAUNCH
         if not is_launch or not any(map(is_on_device, (*inputs, *made))):
             return []
@@ -84,8 +89,8 @@ class Operators:
         sums = self._sums.setdefault(key, _Sums())
         sums.calls += 1
         sums.flops += flops
-        sums.read_bytes += sum(map(_bytes, read))
-        sums.written_bytes += sum(map(_bytes, (*written, *made)))
+        sums.read_bytes += sum(map(bytes_of, read))
+        sums.written_bytes += sum(map(bytes_of, (*written, *made)))
         return [*inputs, *made]
 
     def flops(self) -> dict[str, int]:
@@ -128,11 +133,11 @@ def _arguments(
     """Return the tensors that a call writes in place, and those that it reads."""
     schema = getattr(func, "_schema", None)
     if schema is None:
-        return [], _tensors((args, kwargs))
+        return [], tensors_in((args, kwargs))
     written, read = [], []
     for index, argument in enumerate(schema.arguments):
         value = args[index] if index < len(args) else kwargs.get(argument.name)
-        tensors = _tensors(value)
+        tensors = tensors_in(value)
         is_written = argument.alias_info is not None and argument.alias_info.is_write
         if is_written:
             written += tensors
@@ -147,36 +152,18 @@ def shapes_of(values: Sequence[Any]) -> str:
 
 
 def _shapes(value: Any) -> Iterator[str]:
-    tensors = _tensors(value)
+    tensors = tensors_in(value)
     if len(tensors) <= _MOST_SHAPES:
         yield from map(_shape, tensors)
         return
     numbers: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for tensor in tensors:
-        numbers[_dtype(tensor)] += tensor.numel()
-        counts[_dtype(tensor)] += 1
+        numbers[dtype_of(tensor)] += tensor.numel()
+        counts[dtype_of(tensor)] += 1
     for dtype in sorted(counts):
         yield f"{counts[dtype]} tensors of {numbers[dtype]} {dtype}"
 
 
 def _shape(tensor: torch.Tensor) -> str:
-    return f"{'x'.join(map(str, tensor.shape)) or 'scalar'} {_dtype(tensor)}"
-
-
-def _dtype(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-def _bytes(tensor: torch.Tensor) -> int:
-    """Return the bytes of what ``tensor`` shows; an expanded one is read once."""
-    return min(tensor.numel() * tensor.element_size(), int(tensor.untyped_storage().nbytes()))
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    leaves: Iterable[Any] = trees.tree_leaves(values)
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    return f"{'x'.join(map(str, tensor.shape)) or 'scalar'} {dtype_of(tensor)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -22,13 +23,16 @@ from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.torch import watch
 from pytest_dlperf.worker.frameworks.torch.cost.attention import fused_attention
 from pytest_dlperf.worker.frameworks.torch.cost.collectives import Collectives
+from pytest_dlperf.worker.frameworks.torch.cost.compiled import Compiled
 from pytest_dlperf.worker.frameworks.torch.cost.dispatch import Dispatch
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import TOLD, fake_device
 from pytest_dlperf.worker.frameworks.torch.cost.fake_ranks import FakeRanks
 from pytest_dlperf.worker.frameworks.torch.cost.host_waits import HostWaits
 from pytest_dlperf.worker.frameworks.torch.cost.memory import Memory
+from pytest_dlperf.worker.frameworks.torch.cost.missing_shapes import missing_shapes
 from pytest_dlperf.worker.frameworks.torch.cost.module_paths import ModulePaths
 from pytest_dlperf.worker.frameworks.torch.cost.operators import Operators
+from pytest_dlperf.worker.frameworks.torch.cost.storages import dtype_of
 from pytest_dlperf.worker.frameworks.torch.job import TorchJob
 from pytest_dlperf.worker.job import DATA_WORKERS_OPTION
 from pytest_dlperf.worker.workload import build
@@ -45,10 +49,9 @@ def trace(arguments: Arguments) -> CostRecord:
     places = Places(_file_of(arguments.workload))
     try:
         return _record(arguments, places)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # of whatever a workload does
+        traceback.print_exception(error)
         problem = _problem(error)
-        if problem is None:
-            raise
         secrets = secrets_of(os.environ)
         return CostRecord(
             format=COST_FORMAT,
@@ -94,6 +97,7 @@ class RankTrace:
         self._dispatch = Dispatch(
             self._paths, self._operators, self._collectives, self._memory, self._waits, progress
         )
+        self._compiled = Compiled(places)
         #: Of the whole model, as far as this rank knows it.
         self.parameters = 0
         self.cost: StageCost
@@ -107,8 +111,8 @@ class RankTrace:
         with contextlib.ExitStack() as opened:
             opened.enter_context(ranks.join())
             opened.enter_context(fake_device(self._places))
+            opened.enter_context(missing_shapes())
             opened.enter_context(fused_attention())
-            opened.enter_context(self._paths.follow())
             opened.enter_context(self._memory.follow())
             opened.enter_context(self._waits.follow())
             opened.enter_context(self._collectives.follow())
@@ -118,12 +122,18 @@ class RankTrace:
             job = _job(arguments)
             step = build(arguments.workload, job)
             self._progress.begin(f"{self._words}step 1 of 2")
-            kept = step()
-            self._begin(job)
-            self._progress.begin(f"{self._words}step 2 of 2")
-            kept = step()
-            self._end(job)
-            del kept
+            with self._paths.follow(), self._compiled.as_plain_python():
+                step()
+                self._begin(job)
+                self._progress.begin(f"{self._words}step 2 of 2")
+                loss = step()
+                self._end(job)
+            del loss
+            self._progress.begin(f"{self._words}compiled parts")
+            with self._dispatch.uncounted():
+                self._compiled.look(step)
+            self.cost["graph_breaks"] = self._compiled.graph_breaks
+            self.cost["recompilations"] = self._compiled.recompilations
 
     def _begin(self, job: TorchJob) -> None:
         for module in job.modules:
@@ -164,7 +174,7 @@ class RankTrace:
         by_dtype: dict[str, int] = {}
         for parameter in held:
             local = getattr(parameter, "_local_tensor", parameter)
-            dtype = str(parameter.dtype).removeprefix("torch.")
+            dtype = dtype_of(parameter)
             by_dtype[dtype] = by_dtype.get(dtype, 0) + local.numel()
         self.parameters = sum(parameter.numel() for parameter in held)
         operators, collectives = self._operators.cost(), self._collectives.cost()
@@ -187,13 +197,15 @@ class RankTrace:
     def notes(self) -> Iterator[str]:
         """Return what this trace cannot see of its workload, a sentence each."""
         yield from self._waits.notes
+        if self._compiled.note:
+            yield self._compiled.note
         for name, dtypes in self._operators.uncounted.items():
             yield (
                 f"{name} may multiply in {', '.join(sorted(dtypes)) or 'some dtype'}, and has no "
                 "formula: its FLOPs are left out"
             )
         if not any(operator["phase"] == "optimizer" for operator in self.cost["operators"]):
-            yield "The step that counts makes no update: it is one of those that only add gradients"
+            yield "The step that counts makes no update: it is one that only adds to gradients"
 
 
 def _job(arguments: Arguments) -> TorchJob:
@@ -217,11 +229,8 @@ def _without_shapes_of_dtensors(dispatch: Dispatch) -> Iterator[None]:
 
     def wrap(method: Callable[..., Any]) -> Callable[..., Any]:
         def asked(*args: Any, **kwargs: Any) -> Any:
-            dispatch.suspended += 1
-            try:
+            with dispatch.suspended():
                 return method(*args, **kwargs)
-            finally:
-                dispatch.suspended -= 1
 
         return asked
 
@@ -243,8 +252,8 @@ def _file_of(workload: str) -> str | None:
     return None
 
 
-def _problem(error: BaseException) -> str | None:
-    """Return why a workload was not traced, a sentence; None if the trace is to blame."""
+def _problem(error: BaseException) -> str:
+    """Return why a workload was not traced, a sentence."""
     operator = getattr(error, "func", None)
     if isinstance(error, fake_tensor.DynamicOutputShapeException):
         return (
@@ -252,10 +261,12 @@ def _problem(error: BaseException) -> str | None:
             "let the step pad to a fixed length, or measure this case"
         )
     if isinstance(error, fake_tensor.UnsupportedOperatorException):
-        return (
-            f"{operator} has no implementation for fake tensors; register one by "
-            "torch.library.register_fake, or measure this case"
+        how = (
+            ""
+            if str(operator).startswith("aten.")
+            else ("register one by torch.library.register_fake, or ")
         )
+        return f"{operator} has no implementation for fake tensors; {how}measure this case"
     if isinstance(error, fake_tensor.DataDependentOutputException):
         return (
             f"{operator} needs numbers of the device, which a trace has not; keep it out of the "
@@ -271,11 +282,10 @@ def _problem(error: BaseException) -> str | None:
             f"{words.splitlines()[0][:300]} Register one by torch.library.register_fake, or "
             "measure this case"
         )
-    if "CUDA" in words or "NVIDIA driver" in words:
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    if any("/torch/cuda/" in file for file in files) or "NVIDIA driver" in words:
         return (
             f"{words.splitlines()[0][:300]}: a trace has no GPU; let the workload use job.device "
             "and no function of torch.cuda, or measure this case"
         )
     return words
-
-

@@ -1,0 +1,53 @@
+"""Shapes of what operators of GPUs return for which PyTorch has no implementation without data.
+
+Those of synchronised batch normalisation, as ``aten/src/ATen/native/cuda/Normalization.cu`` of
+https://github.com/pytorch/pytorch makes them: sums of half precision are in float32.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import torch
+
+
+def _of_channels(inputs: torch.Tensor) -> torch.Tensor:
+    is_half = inputs.dtype in {torch.float16, torch.bfloat16}
+    return inputs.new_empty(inputs.shape[1], dtype=torch.float32 if is_half else inputs.dtype)
+
+
+def _stats(inputs: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return _of_channels(inputs), _of_channels(inputs)
+
+
+def _like(inputs: torch.Tensor, *_: Any) -> torch.Tensor:
+    return torch.empty_like(inputs)
+
+
+def _reduced(_gradient: torch.Tensor, inputs: torch.Tensor, *_: Any) -> tuple[torch.Tensor, ...]:
+    return tuple(_of_channels(inputs) for _ in range(4))
+
+
+_SHAPES: Final[Mapping[str, Callable[..., Any]]] = {
+    "batch_norm_backward_elemt": _like,
+    "batch_norm_backward_reduce": _reduced,
+    "batch_norm_elemt": _like,
+    "batch_norm_gather_stats_with_counts": _stats,
+    "batch_norm_stats": _stats,
+}
+
+
+@contextlib.contextmanager
+def missing_shapes() -> Iterator[None]:
+    """Let these operators return tensors without data while open."""
+    library = torch.library.Library("aten", "IMPL", "Meta")
+    try:
+        for name, shape in _SHAPES.items():
+            operator = getattr(torch.ops.aten, name).default
+            if not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "Meta"):
+                library.impl(name, shape)
+        yield
+    finally:
+        library._destroy()

@@ -1,0 +1,166 @@
+"""A small training in bfloat16, with a fault where the option ``planted`` names one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn import functional as F
+
+WIDTH, BLOCKS, TOKENS = 64, 3, 32
+
+
+class Block(nn.Module):
+    """A norm and two linear layers, added to their input."""
+
+    def __init__(self, planted: str) -> None:
+        super().__init__()
+        self.planted = planted
+        self.norm = nn.LayerNorm(WIDTH)
+        self.up = nn.Linear(WIDTH, 4 * WIDTH)
+        self.down = nn.Linear(4 * WIDTH, WIDTH)
+        self.kept: list[torch.Tensor] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.up(self.norm(x))
+        if self.planted == "product":
+            with torch.no_grad():
+                self.up(x)
+        if self.planted == "gather":
+            whole = x.new_empty((dist.get_world_size() * len(x), *x.shape[1:]))
+            dist.all_gather_into_tensor(whole, x.detach())
+        if self.planted == "doubled":
+            self.kept.append(hidden.clone())
+        if self.planted == "break":
+            torch._dynamo.graph_break()
+        with torch.autocast(x.device.type, enabled=self.planted != "float32"):
+            if self.planted == "float32":
+                hidden = hidden.float()
+            return x + self.down(F.gelu(hidden))
+
+
+class Model(nn.Module):
+    def __init__(self, planted: str) -> None:
+        super().__init__()
+        where = ("", planted, "")
+        self.blocks = nn.ModuleList(Block(name) for name in where[:BLOCKS])
+        self.head = nn.Linear(WIDTH, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def build(job: Any) -> Callable[[], torch.Tensor]:
+    planted = str(job.options.get("planted", ""))
+    model = Model(planted)
+    if job.options.get("compile"):
+        for block in model.blocks:
+            block.compile()
+    trained: nn.Module = model
+    if job.parallel.data == "fsdp2":
+        model.to(job.device)
+        for block in model.blocks:
+            fully_shard(block, mesh=job.mesh["dp"])
+        fully_shard(model, mesh=job.mesh["dp"])
+        job.modules.append(model)
+    else:
+        trained = job.data_parallel(model)
+    unfused = {"fused": False, "foreach": False}
+    fused = {"fused": job.device.type == "cuda"}
+    optimizer = torch.optim.AdamW(
+        model.parameters(), **(unfused if planted == "unfused" else fused)
+    )
+    x = torch.randn(job.batch_size_per_device, TOKENS, WIDTH, device=job.device)
+
+    def step() -> torch.Tensor:
+        for block in model.blocks:
+            block.kept.clear()
+        with torch.set_grad_enabled(planted == "grad"), job.autocast():
+            watched = model(x) if job.options.get("watch") else None
+        with job.autocast():
+            loss = trained(x).float().square().mean()
+        if planted == "item" and loss.item() > 1e9:
+            raise ValueError("the loss is not finite")
+        loss.backward()
+        if planted == "full":
+            model.blocks[1].up.weight.grad.full_tensor()
+        optimizer.step()
+        optimizer.zero_grad()
+        del watched
+        return loss
+
+    return step
+
+
+def build_reading(job: Any) -> Callable[[], torch.Tensor]:
+    with open("/no-such-folder/tokens.bin", "rb") as file:
+        file.read()
+    raise AssertionError
+
+
+def build_on_cuda(job: Any) -> Callable[[], torch.Tensor]:
+    torch.cuda.set_device(0)
+    raise AssertionError
+
+
+def build_exiting(job: Any) -> Callable[[], torch.Tensor]:
+    raise SystemExit(3)
+
+
+def build_large(job: Any) -> Callable[[], torch.Tensor]:
+    """100 GB of weights, as many gradients, and as large activations."""
+    weight = nn.Parameter(torch.randn(160_000, 160_000, device=job.device))
+    optimizer = torch.optim.SGD([weight], lr=1e-3, momentum=0.9)
+
+    def step() -> torch.Tensor:
+        loss = (weight @ weight[0]).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return step
+
+
+@torch.library.custom_op("costly::unknown", mutates_args=())
+def unknown(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+def build_unknown(job: Any) -> Callable[[], torch.Tensor]:
+    x = torch.randn(8, device=job.device)
+    return lambda: unknown(x)
+
+
+def build_unique(job: Any) -> Callable[[], torch.Tensor]:
+    x = torch.randint(9, (8,), device=job.device)
+    return lambda: torch.unique(x).sum()
+
+
+def build_mask(job: Any) -> Callable[[], torch.Tensor]:
+    x = torch.randn(8, 4, device=job.device)
+    return x[x[:, 0] > 0].sum
+
+
+def build_waits(job: Any) -> Callable[[], torch.Tensor]:
+    """Waits in every way; numbers of the host are none."""
+    x = torch.randn(8, device=job.device)
+    on_host = torch.ones(3)
+
+    def step() -> torch.Tensor:
+        loss = x.sum()
+        if loss > 1:
+            return loss
+        float(on_host[0])
+        on_host.tolist()
+        loss.cpu()
+        x.tolist()
+        return loss
+
+    return step

@@ -1,0 +1,217 @@
+"""What a step asks for, traced on fake tensors: formulas, published counts, theory, faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from perf_tests.llama.recipe import SIZES, parameter_count
+from perf_tests.llama.torch_model import Llama
+from pytest_dlperf.core.wire_cost import COST_RECORD, StageCost
+from tests.helpers.traced import (
+    arguments_of,
+    bytes_by_kind,
+    calls_by_kind,
+    differences,
+    flags_of,
+    stage_of,
+    traced,
+)
+
+pytestmark = [
+    pytest.mark.torch,
+    # PyTorch's own, of these workloads
+    pytest.mark.filterwarnings("ignore:.*deprecated:FutureWarning", "ignore:FSDP2-wrapped"),
+]
+LLAMA = "perf_tests.llama.torch_train:build"
+COSTLY = "tests.torch.costly:build"
+TINY = SIZES["tiny"]
+
+
+def costly(folder: Path, planted: str = "", **given: Any) -> StageCost:
+    options = {"planted": planted, **given.pop("options", {})}
+    return stage_of(traced(COSTLY, folder, precision="bf16", options=options, **given))
+
+
+def test_flops_and_parameters_of_llama_are_those_of_its_formula(tmp_path: Path):
+    record = traced(LLAMA, tmp_path, options={"model": "tiny"})
+    stage = stage_of(record)
+    tokens = 4 * TINY.sequence
+    matrices = parameter_count(TINY) - TINY.vocabulary * TINY.width - 3 * TINY.width
+    # Attention without flash: its backward computes its products again, 2.5 times its forward
+    attention = 3.5 * 4 * TINY.layers * TINY.width * TINY.sequence * tokens
+    assert stage["flops"] == {"float32": 6 * matrices * tokens + attention}
+    assert record["parameters"] == parameter_count(TINY)
+    assert stage["parameters"] == {"float32": parameter_count(TINY)}
+    assert stage["memory"]["by_kind"]["parameters"] == 4 * parameter_count(TINY)
+    # Two moments of each number, and the step of each tensor
+    steps = stage["memory"]["by_kind"]["optimizer"] - 8 * parameter_count(TINY)
+    assert steps == 4 * (9 * TINY.layers + 3)
+    assert sum(stage["memory"]["by_kind"].values()) == stage["memory"]["peak_bytes"]
+    assert stage["layers"]["blocks.*"] == TINY.layers
+    assert not stage["host_waits"]
+    assert not stage["collectives"]
+
+
+def test_copies_reduce_every_gradient_once(tmp_path: Path):
+    stage = stage_of(traced(LLAMA, tmp_path, world_size=8, parallel="ddp", options={"model": ""}))
+    assert bytes_by_kind(stage) == {"all-reduce": 4 * parameter_count(TINY)}
+    assert {collective["ranks"] for collective in stage["collectives"]} == {8}
+
+
+@pytest.mark.parametrize("world_size", [8, 64])
+def test_shards_gather_parameters_twice_and_scatter_gradients_once(
+    tmp_path: Path, world_size: int
+):
+    """Forward and backward; a parameter's rows are filled up to a multiple of the ranks."""
+    stage = stage_of(
+        traced(
+            LLAMA, tmp_path, world_size=world_size, parallel="fsdp2", precision="bf16",
+            options={"model": ""},
+        )
+    )  # fmt: skip
+    with torch.device("meta"):
+        shapes = [parameter.shape for parameter in Llama(TINY).parameters()]
+    filled = sum(-(-shape[0] // world_size) * world_size * shape[1:].numel() for shape in shapes)
+    assert bytes_by_kind(stage) == {"all-gather": 2 * 2 * filled, "reduce-scatter": 4 * filled}
+    assert {collective["group"] for collective in stage["collectives"]} == {"dp"}
+    held = sum(stage["parameters"].values())
+    assert held == pytest.approx(parameter_count(TINY) / world_size, rel=0.1)
+
+
+def test_parts_of_layers_reduce_their_activations(tmp_path: Path):
+    stage = stage_of(traced(LLAMA, tmp_path, world_size=2, parallel="tp2", options={"model": ""}))
+    activations = 4 * 4 * TINY.sequence * TINY.width
+    # Of attention and of the feed-forward network, forward; of the inputs of their first layers,
+    # and of the head's, backward
+    in_blocks = [c for c in stage["collectives"] if c["kind"] == "all-reduce"]
+    assert {collective["bytes"] for collective in in_blocks} == {activations}
+    forward = [c for c in in_blocks if c["phase"] == "forward"]
+    assert sum(collective["calls"] for collective in forward) == 2 * TINY.layers
+    assert {c["group"] for c in stage["collectives"]} == {"tp"}
+    whole = stage_of(traced(LLAMA, tmp_path, options={"model": ""}))
+    assert stage["flops"]["float32"] == pytest.approx(whole["flops"]["float32"] / 2)
+
+
+@pytest.mark.parametrize(
+    ("planted", "changed"),
+    [
+        ("product", {"flops", "launches", "operators"}),
+        ("gather", {"collectives"}),
+        ("float32", {"flops", "launches", "operators", "memory"}),
+        ("item", {"host_waits"}),
+        ("unfused", {"launches", "operators", "memory"}),
+        ("doubled", {"launches", "operators", "memory"}),
+    ],
+)
+def test_planted_fault_shows_and_nothing_else(tmp_path: Path, planted: str, changed: set[str]):
+    given: dict[str, Any] = {"world_size": 8, "parallel": "ddp"}
+    found = differences(costly(tmp_path, **given), costly(tmp_path, planted, **given))
+    assert set(found) == changed
+    if planted == "gather":
+        assert found["collectives"]["all-gather"] == 1
+    elif planted == "unfused":
+        assert {phase for _, phase in found["operators"]} == {"optimizer"}
+    elif planted == "item":
+        [wait] = found["host_waits"]
+        assert wait["what"] == ".item()"
+        assert wait["place"].startswith("costly.py:")
+    else:
+        assert {path.partition(".")[0] for path, _ in found["operators"]} == {"blocks"}
+
+
+def test_gradients_kept_for_nothing_show_in_memory_alone(tmp_path: Path):
+    given = {"options": {"watch": True}}
+    found = differences(costly(tmp_path, **given), costly(tmp_path, "grad", **given))
+    assert found == {"memory": {"activations"}}
+
+
+def test_gathered_gradient_is_one_collective_more(tmp_path: Path):
+    given: dict[str, Any] = {"world_size": 8, "parallel": "fsdp2"}
+    before = costly(tmp_path, **given)
+    found = differences(before, costly(tmp_path, "full", **given))
+    assert "collectives" in found
+    assert "flops" not in found
+    assert found["collectives"]["all-gather"] == calls_by_kind(before)["all-gather"] + 1
+
+
+@pytest.mark.parametrize(
+    ("workload", "words", "place"),
+    [
+        ("build_reading", "No such file or directory: '/no-such-folder/tokens.bin'", True),
+        ("build_on_cuda", "a trace has no GPU; let the workload use job.device", True),
+        ("build_exiting", "ended its process by SystemExit(3)", True),
+        ("build_unknown", "register_fake", True),
+        ("build_unique", "depends on numbers, which a trace has not", True),
+        ("build_absent", "has no function 'build_absent'", False),
+    ],
+)
+def test_what_cannot_be_traced_says_why_and_where(
+    tmp_path: Path, workload: str, words: str, place: bool
+):
+    record = traced(f"tests.torch.costly:{workload}", tmp_path)
+    assert words in record["problem"]
+    assert record["place"].startswith("costly.py:") is place
+    assert set(record) == {"format", "problem", "place"}
+
+
+def test_lengths_that_data_decide_are_the_longest(tmp_path: Path):
+    record = traced("tests.torch.costly:build_mask", tmp_path)
+    [wait] = stage_of(record)["host_waits"]
+    assert wait["what"] == "nonzero"
+    assert any("as long as it can be" in note for note in record["notes"])
+
+
+def test_waits_are_those_for_the_device(tmp_path: Path):
+    stage = stage_of(traced("tests.torch.costly:build_waits", tmp_path))
+    assert [wait["what"] for wait in stage["host_waits"]] == [".item()", ".cpu()", ".tolist()"]
+
+
+@pytest.mark.parametrize("seed", ["7"])
+def test_process_writes_the_same_record_whatever_its_hashes(tmp_path: Path, seed: str):
+    """As the one of this process, in another folder."""
+    own = traced(COSTLY, tmp_path, world_size=8, parallel="fsdp2", precision="bf16")
+    flags = flags_of(COSTLY, tmp_path, world_size=8, parallel="fsdp2", precision="bf16")
+    environment = {
+        **os.environ, "PYTHONHASHSEED": seed, "OMP_NUM_THREADS": seed, "LOCAL_WORLD_SIZE": "8",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }  # fmt: skip
+    subprocess.run(
+        [sys.executable, "-m", "pytest_dlperf.worker.cost", *flags],
+        check=True, cwd=tmp_path, env=environment, timeout=300,
+    )  # fmt: skip
+    record = json.loads((tmp_path / COST_RECORD).read_text(encoding="utf-8"))
+    assert record.pop("elapsed_s") > 0
+    # What 100 GB of parameters would need is not there
+    assert record.pop("trace_peak_bytes") < 4e9
+    assert record == json.loads(json.dumps(own))
+
+
+def test_size_of_the_case_needs_no_memory(tmp_path: Path):
+    stage = stage_of(traced("tests.torch.costly:build_large", tmp_path))
+    assert stage["memory"]["peak_bytes"] > 3e11
+
+
+def test_another_framework_is_a_problem(tmp_path: Path):
+    from pytest_dlperf.worker.cost.__main__ import _traced
+
+    record = _traced(arguments_of("anything:build", tmp_path, framework="jax"))
+    assert "traced in PyTorch alone" in record["problem"]
+
+
+@pytest.mark.nightly(reason="imports Dynamo, which takes long")
+def test_graph_break_shows_with_its_line(tmp_path: Path):
+    options = {"compile": True}
+    before = costly(tmp_path, options=options)
+    assert before["graph_breaks"] == []
+    found = differences(before, costly(tmp_path, "break", options=options))
+    assert set(found) == {"graph_breaks"}
+    [broken] = found["graph_breaks"]
+    assert broken["place"].startswith("costly.py:")
