@@ -135,17 +135,29 @@ def unknown(x: torch.Tensor) -> torch.Tensor:
 
 def build_unknown(job: Any) -> Callable[[], torch.Tensor]:
     x = torch.randn(8, device=job.device)
-    return lambda: unknown(x)
+
+    def step() -> torch.Tensor:
+        return unknown(x).sum()
+
+    return step
 
 
 def build_unique(job: Any) -> Callable[[], torch.Tensor]:
     x = torch.randint(9, (8,), device=job.device)
-    return lambda: torch.unique(x).sum()
+
+    def step() -> torch.Tensor:
+        return torch.unique(x).sum()
+
+    return step
 
 
 def build_mask(job: Any) -> Callable[[], torch.Tensor]:
     x = torch.randn(8, 4, device=job.device)
-    return x[x[:, 0] > 0].sum
+
+    def step() -> torch.Tensor:
+        return x[x[:, 0] > 0].sum()
+
+    return step
 
 
 def build_waits(job: Any) -> Callable[[], torch.Tensor]:

@@ -28,7 +28,11 @@ from tests.helpers.traced import (
 pytestmark = [
     pytest.mark.torch,
     # PyTorch's own, of these workloads
-    pytest.mark.filterwarnings("ignore:.*deprecated:FutureWarning", "ignore:FSDP2-wrapped"),
+    pytest.mark.filterwarnings(
+        "ignore:.*deprecated:FutureWarning",
+        "ignore:.*deprecated:DeprecationWarning",
+        "ignore:FSDP2-wrapped",
+    ),
 ]
 LLAMA = "perf_tests.llama.torch_train:build"
 COSTLY = "tests.torch.costly:build"
@@ -207,11 +211,15 @@ def test_another_framework_is_a_problem(tmp_path: Path):
 
 
 @pytest.mark.nightly(reason="imports Dynamo, which takes long")
+@pytest.mark.filterwarnings("default")
 def test_graph_break_shows_with_its_line(tmp_path: Path):
-    options = {"compile": True}
-    before = costly(tmp_path, options=options)
-    assert before["graph_breaks"] == []
-    found = differences(before, costly(tmp_path, "break", options=options))
+    before, after = (
+        traced(COSTLY, tmp_path, precision="bf16", options={"planted": planted, "compile": True})
+        for planted in ("", "break")
+    )
+    assert before["notes"] == after["notes"]
+    found = differences(stage_of(before), stage_of(after))
     assert set(found) == {"graph_breaks"}
     [broken] = found["graph_breaks"]
     assert broken["place"].startswith("costly.py:")
+    assert broken["count"] == 1

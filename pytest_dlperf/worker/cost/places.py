@@ -42,7 +42,7 @@ class Places:
             frame = frame.f_back
         return ""
 
-    def of_error(self, error: BaseException) -> str:
+    def error_place(self, error: BaseException) -> str:
         """Return the innermost line of the program that ``error`` passed; empty if none is."""
         lines = traceback.extract_tb(error.__traceback__)
         return next(iter(self._places(reversed(lines))), "")

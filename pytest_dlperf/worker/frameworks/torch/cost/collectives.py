@@ -124,16 +124,16 @@ class Collectives:
         if name == "wait_tensor":
             self.used(map(key_of, tensors_in(args)))
             return False
-        known = _KINDS.get(name)
-        if known is None:
+        listed = _KINDS.get(name)
+        if listed is None:
             return False
         ranks = _ranks(args)
-        tensors = [] if known.kind == "barrier" else tensors_in(args[known.argument])
+        tensors = [] if listed.kind == "barrier" else tensors_in(args[listed.argument])
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         dtype = dtype_of(tensors[0]) if tensors else ""
         what = (
-            known.kind, self._group(ranks), len(ranks), dtype,
-            size * len(ranks) if known.is_part else size, path, phase,
+            listed.kind, self._group(ranks), len(ranks), dtype,
+            size * len(ranks) if listed.is_part else size, path, phase,
         )  # fmt: skip
         self._calls.append(_Call(what, self.launches))
         return True

@@ -48,7 +48,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
         super().__init__()
         self._paths, self._operators, self._collectives = paths, operators, collectives
         self._memory, self._waits, self._progress = memory, waits, progress
-        self._seen = 0
+        self._operator_count = 0
         self._suspended = 0
         self._uncounted = False
 
@@ -98,7 +98,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
         if name == "_local_scalar_dense":
             return self._waits.value(args[0])
         if name in BY_DATA:
-            return self._by_data(func, name, args)
+            return self._longest_result(func, name, args)
         if name == "index" and func.namespace == "aten":
             args = (args[0], self._numbers_of(args[1]), *args[2:])
         if name == "_to_copy" and was_moved and _is_there(args[0], kwargs):
@@ -123,9 +123,9 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
             self._collectives.used(map(key_of, used))
             self._collectives.launches = self._operators.launches
         self._follow(out, place)
-        self._seen += 1
-        if self._seen % _PERIOD == 0:
-            self._progress.note(f"{self._seen} operators")
+        self._operator_count += 1
+        if self._operator_count % _PERIOD == 0:
+            self._progress.note(f"{self._operator_count} operators")
 
     def _follow(self, out: Any, place: tuple[str, str]) -> None:
         kind = self._paths.kind or _kind_in(place[1])
@@ -141,7 +141,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
         self._follow(out, place)
         return out
 
-    def _by_data(self, func: Any, name: str, args: tuple[Any, ...]) -> torch.Tensor:
+    def _longest_result(self, func: Any, name: str, args: tuple[Any, ...]) -> torch.Tensor:
         """Return as many rows as there can be, of what has as many as the data say."""
         tensor = args[0]
         place = self._waits.add(name) if is_on_device(tensor) else ""
@@ -164,7 +164,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
         numbers: list[Any] = []
         for index in indices:
             if isinstance(index, torch.Tensor) and index.dtype in {torch.bool, torch.uint8}:
-                rows = self._by_data(torch.ops.aten.nonzero.default, "nonzero", (index,))
+                rows = self._longest_result(torch.ops.aten.nonzero.default, "nonzero", (index,))
                 numbers += rows.unbind(1)
             else:
                 numbers.append(index)
@@ -206,7 +206,7 @@ def _kind_in(phase: str) -> str:
 def _placed(args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], Any, bool]:
     """Return the arguments for the device of the trace, without a generator of random numbers.
 
-    And whether the device was another: the one that the program was told of.
+    And whether the device was another: the one that the program sees.
     """
     before = kwargs.get("device")
     if kwargs.get("generator") is not None:

@@ -1,8 +1,8 @@
-"""The device of a trace: tensors that have shapes and no numbers, told apart from the host's.
+"""The device of a trace: tensors that have shapes and no numbers, apart from those of the host.
 
 PyTorch takes ``cpu`` and ``cpu:0`` for two devices where tensors are fake, and autograd works on
 either, which it does not on fake ``cuda`` in a build for CPUs. So ``cpu:0`` is the device, and
-``cpu`` is the host; the program is told of ``cuda:0``.
+``cpu`` is the host; the program sees ``cuda:0``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pytest_dlperf.worker.frameworks.torch.cost.replaced import replaced, wrappe
 
 #: The device of a trace.
 DEVICE: Final = torch.device("cpu", 0)
-#: What the program is told of it.
-TOLD: Final = torch.device("cuda", 0)
+#: What the program sees of it.
+SHOWN: Final = torch.device("cuda", 0)
 
 #: Files of PyTorch that refuse tensors of any other device: synchronised batch normalisation.
 _GPUS_ALONE: Final = "torch/nn/modules/batchnorm.py"
@@ -57,8 +57,8 @@ def fake_device(places: Places) -> Iterator[None]:
         ):
             opened.enter_context(wrapped(owner, name, wrap))
         opened.enter_context(replaced(torch, "Generator", _Generator))
-        opened.enter_context(replaced(FakeTensor, "device", _told_device(places)))
-        opened.enter_context(replaced(FakeTensor, "is_cuda", _told_is_cuda(places)))
+        opened.enter_context(replaced(FakeTensor, "device", _shown_device(places)))
+        opened.enter_context(replaced(FakeTensor, "is_cuda", _shown_is_cuda(places)))
         opened.enter_context(_foreach_as_on_gpus())
         # Its fallback runs an operator on zeros, which may be as large as the case
         mode = FakeTensorMode(allow_fallback_kernels=False, allow_non_fake_inputs=True)
@@ -107,28 +107,28 @@ def _device_first(initialise: Callable[..., None]) -> Callable[..., None]:
 
 
 class _Generator(torch.Generator):  # type: ignore[misc]  # torch is Any here
-    """A generator, whose numbers nobody sees: of the host, whatever device it is asked for."""
+    """A generator, whose numbers nobody sees: of the host, on any device that it is asked for."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
         """Return one of the host."""
         return super().__new__(cls, "cpu")
 
 
-def _told_device(places: Places) -> property:
-    """Return the device of a fake tensor: its own for PyTorch, the told one for the program."""
+def _shown_device(places: Places) -> property:
+    """Return the device of a fake tensor: its own for PyTorch, a GPU for the program."""
     own = FakeTensor.device.fget
 
     def device(tensor: Any) -> torch.device:
         is_at: torch.device = own(tensor)
         file = sys._getframe(1).f_code.co_filename
         if is_at == DEVICE and (places.is_program(file) or file.endswith(_GPUS_ALONE)):
-            return TOLD
+            return SHOWN
         return is_at
 
     return property(device, FakeTensor.device.fset)
 
 
-def _told_is_cuda(places: Places) -> property:
+def _shown_is_cuda(places: Places) -> property:
     def is_cuda(tensor: Any) -> bool:
         return is_on_device(tensor) and places.is_program(sys._getframe(1).f_code.co_filename)
 

@@ -50,7 +50,7 @@ class FakeRanks:
         with contextlib.ExitStack() as opened:
             for owner in (dist, distributed_c10d, device_mesh):
                 opened.enter_context(replaced(owner, "init_process_group", self._init))
-                opened.enter_context(wrapped(owner, "new_group", _of_fake_backend))
+                opened.enter_context(wrapped(owner, "new_group", _fake_group))
             self._follow_meshes(opened)
             _follow_copies(opened, self._paths)
             self._follow_shards(opened)
@@ -81,7 +81,7 @@ class FakeRanks:
 
             return initialised
 
-        def of_type(initialise: Callable[..., Any]) -> Callable[..., Any]:
+        def typed(initialise: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(initialise)
             def initialised(device_type: str, *args: Any, **kwargs: Any) -> Any:
                 with _disable_current_modes():
@@ -90,7 +90,7 @@ class FakeRanks:
             return initialised
 
         opened.enter_context(wrapped(kinds, "__init__", noted))
-        opened.enter_context(wrapped(device_mesh, "init_device_mesh", of_type))
+        opened.enter_context(wrapped(device_mesh, "init_device_mesh", typed))
         opened.enter_context(replaced(dist, "init_device_mesh", device_mesh.init_device_mesh))
         for name in ("__getitem__", "_flatten", "from_group", "_unflatten", "_concatenate"):
             if name in vars(kinds) and not isinstance(vars(kinds)[name], staticmethod):
@@ -112,7 +112,7 @@ class FakeRanks:
                 for parameter in group.fsdp_params:
                     whole = getattr(parameter, "_unsharded_param", None)
                     if whole is not None and whole.grad is not None:
-                        memory.tag(whole.grad, "gradients", paths.of_module(group.modules[0]))
+                        memory.tag(whole.grad, "gradients", paths.module_path(group.modules[0]))
                 with paths.within(group.modules[0], "gradients"), collectives.on_side_stream():
                     return method(group, *args, **kwargs)
 
@@ -146,7 +146,7 @@ def _without_modes(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _of_fake_backend(new_group: Callable[..., Any]) -> Callable[..., Any]:
+def _fake_group(new_group: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(new_group)
     def made(*args: Any, **kwargs: Any) -> Any:
         given = list(args)

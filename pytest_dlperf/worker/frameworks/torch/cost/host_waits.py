@@ -65,10 +65,10 @@ class HostWaits:
         """
         waits = is_on_device(tensor)
         place = self.add(what) if waits else ""
-        known = getattr(tensor, "constant", None)
-        if known is not None:
+        constant = getattr(tensor, "constant", None)
+        if constant is not None:
             with torch.utils._python_dispatch._disable_current_modes():
-                return known.item()
+                return constant.item()
         if tensor.dtype == torch.bool:
             return False
         if key_of(tensor) in self._zeros:

@@ -13,13 +13,13 @@ from typing import Any, Final
 import torch
 
 
-def _of_channels(inputs: torch.Tensor) -> torch.Tensor:
+def _channel_sums(inputs: torch.Tensor) -> torch.Tensor:
     is_half = inputs.dtype in {torch.float16, torch.bfloat16}
     return inputs.new_empty(inputs.shape[1], dtype=torch.float32 if is_half else inputs.dtype)
 
 
 def _stats(inputs: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    return _of_channels(inputs), _of_channels(inputs)
+    return _channel_sums(inputs), _channel_sums(inputs)
 
 
 def _like(inputs: torch.Tensor, *_: Any) -> torch.Tensor:
@@ -27,7 +27,7 @@ def _like(inputs: torch.Tensor, *_: Any) -> torch.Tensor:
 
 
 def _reduced(_gradient: torch.Tensor, inputs: torch.Tensor, *_: Any) -> tuple[torch.Tensor, ...]:
-    return tuple(_of_channels(inputs) for _ in range(4))
+    return tuple(_channel_sums(inputs) for _ in range(4))
 
 
 _SHAPES: Final[Mapping[str, Callable[..., Any]]] = {

@@ -36,7 +36,7 @@ class ModulePaths:
         self.kind = ""
         self._names: dict[int, str] = {}
         self._raw: list[str] = []
-        self._of_parameter: dict[int, str] = {}
+        self._parameter_paths: dict[int, str] = {}
         self._active: list[str] = []
         self._optimizing = 0
         self._numbers: list[int] = []
@@ -65,21 +65,21 @@ class ModulePaths:
         if self._active:
             return self._active[-1], "backward" if is_backward else "forward"
         if is_backward:
-            return self._of_node(torch._C._current_autograd_node()), "backward"
+            return self._node_path(torch._C._current_autograd_node()), "backward"
         return "", "rest"
 
-    def of_parameter(self, parameter: torch.Tensor) -> str:
+    def parameter_path(self, parameter: torch.Tensor) -> str:
         """Return the folded path of the module that has ``parameter``; empty if none has."""
-        return self._of_parameter.get(id(parameter), "")
+        return self._parameter_paths.get(id(parameter), "")
 
-    def of_module(self, module: torch.nn.Module) -> str:
-        """Return the folded path of ``module``; empty if it is no part of a known one."""
+    def module_path(self, module: torch.nn.Module) -> str:
+        """Return the folded path of ``module``; empty if it is not known."""
         return self._names.get(id(module), "")
 
     @contextlib.contextmanager
     def within(self, module: torch.nn.Module, kind: str) -> Iterator[None]:
         """Take what happens while open for work of ``module``, and new tensors for ``kind``."""
-        self._active.append(self.of_module(module))
+        self._active.append(self.module_path(module))
         before, self.kind = self.kind, kind
         try:
             yield
@@ -109,7 +109,7 @@ class ModulePaths:
                 self._names.setdefault(id(part), folded(path))
                 self._raw.append(path)
             for parameter in part.parameters(recurse=False):
-                self._of_parameter.setdefault(id(parameter), self._names[id(part)])
+                self._parameter_paths.setdefault(id(parameter), self._names[id(part)])
 
     def forget_graph(self) -> None:
         """Forget where modules began and ended: no graph of before is used any more."""
@@ -131,11 +131,11 @@ class ModulePaths:
         self._numbers.append(torch.autograd._get_sequence_nr())
         self._paths.append(self._active[-1] if self._active else "")
 
-    def _of_node(self, node: Any) -> str:
+    def _node_path(self, node: Any) -> str:
         if node is None:
             return ""
         if hasattr(node, "variable"):
-            return self.of_parameter(node.variable)
+            return self.parameter_path(node.variable)
         place = bisect.bisect_right(self._numbers, node._sequence_nr()) - 1
         return self._paths[place] if place >= 0 else ""
 

@@ -72,13 +72,13 @@ class Operators:
     ) -> list[torch.Tensor]:
         """Count a call at ``place``, a path and a phase; return the tensors that it uses.
 
-        None if it starts no work on the device, as a view does not.
+        They are none if it starts no work on the device, as a view does not.
         """
         packet, name = packet_of(func)
         plain = name.partition("::")[2]
         written, read = _arguments(func, plain, args, kwargs)
-        known = {key_of(tensor) for tensor in (*written, *read)}
-        made = [t for t in tensors_in(out) if key_of(t) not in known and t.numel()]
+        storages = {key_of(tensor) for tensor in (*written, *read)}
+        made = [t for t in tensors_in(out) if key_of(t) not in storages and t.numel()]
         inputs = tensors_in((args, kwargs))
         is_launch = (made or written) and plain not in _WITHOUT_LAUNCH
         if not is_launch or not any(map(is_on_device, (*inputs, *made))):

@@ -25,7 +25,7 @@ from pytest_dlperf.worker.frameworks.torch.cost.attention import fused_attention
 from pytest_dlperf.worker.frameworks.torch.cost.collectives import Collectives
 from pytest_dlperf.worker.frameworks.torch.cost.compiled import Compiled
 from pytest_dlperf.worker.frameworks.torch.cost.dispatch import Dispatch
-from pytest_dlperf.worker.frameworks.torch.cost.fake_device import TOLD, fake_device
+from pytest_dlperf.worker.frameworks.torch.cost.fake_device import SHOWN, fake_device
 from pytest_dlperf.worker.frameworks.torch.cost.fake_ranks import FakeRanks
 from pytest_dlperf.worker.frameworks.torch.cost.host_waits import HostWaits
 from pytest_dlperf.worker.frameworks.torch.cost.memory import Memory
@@ -56,7 +56,7 @@ def trace(arguments: Arguments) -> CostRecord:
         return CostRecord(
             format=COST_FORMAT,
             problem=shortened(masked(problem, secrets)),
-            place=places.of_error(error),
+            place=places.error_place(error),
         )
 
 
@@ -149,13 +149,13 @@ class RankTrace:
         """Say what tensors are held for."""
         paths, memory = self._paths, self._memory
         for parameter in self._held():
-            path = paths.of_parameter(parameter)
+            path = paths.parameter_path(parameter)
             memory.tag(parameter, "parameters", path)
             memory.tag(parameter.grad, "gradients", path)
         for optimizer in paths.optimizers:
             for parameter, state in optimizer.state.items():
                 for value in state.values():
-                    memory.tag(value, "optimizer", paths.of_parameter(parameter))
+                    memory.tag(value, "optimizer", paths.parameter_path(parameter))
 
     def _held(self) -> list[torch.Tensor]:
         """Return the parameters of this rank: of its modules, and those that it updates."""
@@ -214,7 +214,7 @@ def _job(arguments: Arguments) -> TorchJob:
     options = {**arguments.options, DATA_WORKERS_OPTION: 0}
     return TorchJob.of(
         replace(arguments, options=options),
-        device=TOLD,
+        device=SHOWN,
         dtype=torch.float16 if arguments.precision == "pure_fp16" else torch.float32,
         scaler=torch.amp.GradScaler("cuda") if is_amp else None,
     )
