@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dlperf_reference import (
     commands,
+    cost,
     environment,
     exit_codes,
     findings,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 #: What makes the text of each name, in Markdown.
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "commands": commands.text,
+    "cost": cost.text,
     "environment": environment.text,
     "exit-codes": exit_codes.text,
     "findings": findings.text,

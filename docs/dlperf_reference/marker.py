@@ -8,6 +8,7 @@ from typing import Final
 from dlperf_reference.markdown import code, table
 from pytest_dlperf.cases.marker import _DEFAULTS, AXES, KEYS
 from pytest_dlperf.core.case import PLACEHOLDERS, PRECISIONS, SIZES, Case
+from pytest_dlperf.core.cost import COST_FIGURES
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.protocol import PROTOCOLS, Protocol
 from pytest_dlperf.core.wire_parallel import DATA, SPLITS
@@ -25,6 +26,9 @@ MEANINGS: Final = {
     CASES: "cases made by `pytest_dlperf.expand(...)`; then no other key may be there",
     "command": "a program of your own, word by word, in place of a workload "
     f"([how](../own-program.md)); words may hold {_words('{' + w + '}' for w in PLACEHOLDERS)}",
+    "cost": "how much more of each figure of a step's cost passes under `--dlperf-cost`: a "
+    f'mapping of figures ({_words(COST_FIGURES)}) to shares, such as `{{"peak_memory": "1%"}}`; '
+    "nothing more passes of a figure that it leaves out",
     "devices_per_process": "devices that each process drives, as in JAX, or in a program of your "
     "own: a layout of 8 devices a node is then started as 8 / this many processes (at least one); "
     "a word of the id above 1",

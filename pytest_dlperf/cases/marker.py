@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pytest_dlperf.core.case import NO_FRAMEWORK, ONE_DEVICE, Case, Known
+from pytest_dlperf.core.cost import allowances_of
 from pytest_dlperf.core.errors import UsageError, lookup
 from pytest_dlperf.core.id_words import option_word
 from pytest_dlperf.core.layout import Layout
@@ -128,6 +129,8 @@ def _read(values: Mapping[str, Any]) -> dict[str, Any]:
         fields["tolerance"] = parse_share(values["tolerance"], what="tolerance")
     if values.get("metrics") is not None:
         fields["metrics"] = gates_of(values["metrics"])
+    if values.get("cost") is not None:
+        fields["cost"] = allowances_of(values["cost"])
     if values.get("known") is not None:
         fields["known"] = Known.parse(values["known"])
     if "command" in values:

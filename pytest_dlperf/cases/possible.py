@@ -172,6 +172,24 @@ def check_possible(
         _check_fp8(case, None if framework_known else installed)
 
 
+#: The frameworks whose steps can be traced without devices.
+_TRACED: Final = ("torch",)
+
+
+def check_traceable(case: Case) -> None:
+    """Raise ``NotRunError`` if the cost of a step of ``case`` cannot be traced at all."""
+    if case.command:
+        raise NotRunError(
+            "the cost of a program (command=) cannot be traced, as nobody sees its step",
+            remedy="let a workload build the step",
+        )
+    if case.framework not in _TRACED:
+        raise NotRunError(
+            f"a step of {case.framework} cannot be traced; traced are those of "
+            f"{', '.join(_TRACED)}"
+        )
+
+
 def _check_fp8(case: Case, installed: Installed | None) -> None:
     """Raise ``NotRunError`` where no training in float8 is possible; None: it is not known."""
     if case.framework != "torch":

@@ -60,6 +60,16 @@ class Machine:
         return (self.node_rank or 0) < layout.nodes
 
 
+#: What a trace of a step stands for: nodes as those of the source reports, of any number.
+TRACED: Final = Machine(
+    gpus=_REPORTS_GPUS_PER_NODE,
+    gpu_problem="",
+    cores=1,
+    gpus_per_node=_REPORTS_GPUS_PER_NODE,
+    nodes=None,
+)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selected:
     """A case of this session; with a reason if it is deselected, or cannot run as asked."""
@@ -235,7 +245,8 @@ def _declared_layouts(
         if case.misfit:
             chosen.append(Selected(case=sized, left_out=case.misfit))
         elif case.layout.device != kind:
-            reason = misfit or "a CPU layout; --cpus runs it here"
+            runs = "" if machine is TRACED else "; --cpus runs it here"
+            reason = misfit or f"a CPU layout{runs}"
             chosen.append(Selected(case=sized, left_out=reason))
         elif not machine.has_node_part(case.layout):
             chosen.append(Selected(case=sized, left_out=_no_node_part(case, machine)))

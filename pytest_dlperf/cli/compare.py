@@ -283,6 +283,9 @@ class _Lines:
     def tick(self, case: Case, workdir: Path) -> None:
         """Do nothing."""
 
+    def traces(self, case: Case, number: int, of: int, words: str) -> None:
+        """Do nothing."""
+
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Print what a run measured."""
         disturbed = f"; does not count: {run.disturbed_in_brief}" if run.disturbed else ""

@@ -129,6 +129,8 @@ class Case:
     speedup: str | None = ONE_DEVICE
     #: Metrics that fail the case as well.
     metrics: tuple[Gate, ...] = ()
+    #: How much more of each figure of its cost passes; nothing, where it says nothing.
+    cost: tuple[Gate, ...] = ()
     version: int = 1
     #: Ranks of the largest CPU layout declared or asked for: each rank gets cores // this.
     cpu_ranks_max: int = 1

@@ -30,6 +30,10 @@ _RATE: Final = (
     "unit", "against", "than", "certain", "provisional", "min_effect", "alpha", "adaptive",
     "runs", "run_s", "by_median", "in_turns", "why_so_wide",
 )  # fmt: skip
+_COST: Final = (
+    "against", "before", "now", "increase", "change", "allowed", "dtype", "rank", "path", "phase",
+    "what", "calls_before", "calls_now", "layers",
+)  # fmt: skip
 _FIND: Final = "find what changed, or accept the new level"
 _AGAIN: Final = "measure again when the machine is as before, or side by side"
 _NOTHING: Final = "nothing"
@@ -163,6 +167,27 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     ),
     "metrics-not-logged": CodeMeaning(
         _NOTE, "logs do not have the metrics of the case", _NOTHING, ("metrics",)
+    ),
+    # The cost of a step
+    "costs-more": CodeMeaning(
+        (Weight.FACT, Weight.NOTE),
+        "a step asks for more of a figure of its cost; a note where its allowance is not passed",
+        "find what changed at the module that it names, or accept it",
+        _COST,
+        has_metric=True,
+    ),
+    "costs-less": CodeMeaning(
+        (Weight.BETTER,),
+        "a step asks for less of a figure of its cost",
+        "store the lower cost with `--update-baselines`",
+        _COST,
+        has_metric=True,
+    ),
+    "costs-same": CodeMeaning(
+        (Weight.GREEN,),
+        "no figure of the cost differs by more than its allowance",
+        _NOTHING,
+        ("against", "is_allowed"),
     ),
     # Which stage decided
     "pairs-decided": CodeMeaning(

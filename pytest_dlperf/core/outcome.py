@@ -15,6 +15,7 @@ from pytest_dlperf.core.arm import ArmKind
 from pytest_dlperf.core.baseline import Session, is_instant
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.codec import DecodeError, decode, encode
+from pytest_dlperf.core.cost import CostComparison
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import Environment, Measurement
 from pytest_dlperf.core.packages import PACKAGES, PackageChange
@@ -258,6 +259,8 @@ class Outcome:
     environment: Environment | None = None
     #: Why it got slower, by profiles; None where none were taken.
     explanation: Explanation | None = None
+    #: The cost of a step, in place of a measurement; None where steps were timed.
+    cost: CostComparison | None = None
     #: Packages whose versions are not those of the baseline's last session, or of the other arm.
     package_changes: tuple[PackageChange, ...] = ()
     #: The baseline's sessions at the time, so that a report needs no baseline file.

@@ -112,6 +112,22 @@ def amount(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def scaled(value: int, unit: str = "") -> str:
+    """Return a whole number in four digits with its unit: bytes by 1024, others by 1000."""
+    step, prefixes = (1024.0, ("", "Ki", "Mi", "Gi", "Ti", "Pi")) if unit == "bytes" else (
+        1000.0, ("", "k", "M", "G", "T", "P", "E")
+    )  # fmt: skip
+    if not unit:
+        return f"{value:,}"
+    size, index = float(value), 0
+    while abs(size) >= step and index < len(prefixes) - 1:
+        size, index = size / step, index + 1
+    short = {"bytes": "B"}.get(unit, unit)
+    if not index:
+        return f"{value} {unit}"
+    return f"{size:.4g} {prefixes[index]}{short}"
+
+
 def percent(share: float) -> str:
     """Return a share as ``12.3 %``."""
     return f"{100 * share:.1f} %"

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_dlperf.cases.possible import check_data, check_possible
+from pytest_dlperf.cases.possible import check_data, check_possible, check_traceable
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, fits
 from pytest_dlperf.core.arm import Arm, HereArm, ReadyArm, Reported
 from pytest_dlperf.core.baseline import Baseline, Session, level_of
@@ -140,6 +140,8 @@ class Bench:
     workdir: Path
     #: Logs that are judged in place of training; None for training.
     logs: LogFolder | None = None
+    #: Whether the cost of a step is judged, in place of its speed.
+    traces: bool = False
     #: The arms of an A/B; None if cases are judged against stored baselines.
     side_by_side: SideBySide | None = None
     #: What prepares the code of stored sessions; None where no pair is to decide.
@@ -193,9 +195,11 @@ class Bench:
 
     def check(self, case: Case) -> None:
         """Raise ``CaseError`` or ``NotRunError`` if ``case`` cannot run here."""
-        hosts, place = self.hosts, self.hosts.place
-        if misfit := fits(case.layout, hosts.machine, self.policy.options):
+        if self.traces:
+            check_traceable(case)
+        elif misfit := fits(case.layout, self.hosts.machine, self.policy.options):
             raise CaseError(misfit, subject=case.id, remedy=ASK_FOR_LESS)
+        hosts, place = self.hosts, self.hosts.place
         if case.command and self.policy.injected(case):
             raise CaseError(
                 "--dlperf-inject cannot make the steps of a program (command=) longer",
@@ -206,7 +210,8 @@ class Bench:
         if self.policy.data and not case.command and not place.foreign:
             check_data(case, Path(self.policy.data))
         overlay = hosts.arm.overlay if hosts.arm else ""
-        capabilities = [g.compute_capability for g in hosts.devices.gpus if g.compute_capability]
+        gpus = () if self.traces else hosts.devices.gpus
+        capabilities = [gpu.compute_capability for gpu in gpus if gpu.compute_capability]
         try:
             if place.foreign:
                 self._check_target(case)
@@ -215,7 +220,7 @@ class Bench:
                 compute_capability=min(capabilities, default=None),
                 framework_known=place.foreign or bool(overlay) or brings_own_interpreter(case),
             )
-            if not place.prefix and not overlay:
+            if not place.prefix and not overlay and not self.traces:
                 check_program(case, place.python)
         except NotRunError as error:
             if case.framework in self.policy.frameworks_asked:
@@ -227,6 +232,8 @@ class Bench:
         if self.policy.runs_nothing or case.framework == NO_FRAMEWORK:
             return
         answer = self.hosts.probes.facts(case.framework, timeout_s=case.protocol.timeout_s)
+        if self.traces:
+            answer = {**answer, "gpus": case.layout.devices_per_node}  # which it does not need
         check_probed(case, answer, self.hosts.place.words)
 
 

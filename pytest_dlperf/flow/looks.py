@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.cost import CostComparison
 from pytest_dlperf.core.measurement import Measurement
 from pytest_dlperf.core.outcome import Against, Confirmation, Explanation
 from pytest_dlperf.core.verdict import Judgement
@@ -33,6 +34,8 @@ class Measured:
     confirmation: Confirmation | None = None
     #: Why it got slower; None where nothing was profiled.
     explanation: Explanation | None = None
+    #: The cost of a step, in place of a measurement.
+    cost: CostComparison | None = None
     #: Whether the budget had no time for further runs that it needs.
     is_cut_short: bool = False
     #: Whether this node ran its part of a case that another node judges.

@@ -1,6 +1,7 @@
 """The whole flow of one case: case -> launch -> measure -> judge -> outcome.
 
-A mode measures and judges: by logs, by pairs of two arms, or by runs against stored sessions.
+A mode measures and judges: by logs, by the cost of a step, by pairs of two arms, or by runs
+against stored sessions.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pytest_dlperf.core.wire import INTERPRETER_VARIABLES
 from pytest_dlperf.core.writable import unforeseen
 from pytest_dlperf.flow.ab import compare_arms, unmeasured
 from pytest_dlperf.flow.confirm import can_decide, confirmed, second_stage
+from pytest_dlperf.flow.cost import judge_by_cost
 from pytest_dlperf.flow.explain import (
     REGRESSED,
     explain_stored,
@@ -70,14 +72,16 @@ def refused_case(case: Case, bench: Bench, why: str) -> Outcome:
 def _outcome_of(case: Case, bench: Bench, mode: Mode, measured: Measured) -> Outcome:
     now = datetime.now(timezone.utc)
     judgement = measured.judgement
-    if measured.against is None:  # expected slowdowns are relative to stored sessions
+    # Expected slowdowns are relative to stored sessions
+    if measured.against is None and not bench.traces:
         judgement = with_known(judgement, case.known, now.date(), _fixed(case, measured))
     judgement = bench.stored.with_folder(judgement)
     environment = bench.hosts.environment(case, measured.facts)
     published: Mapping[str, str | float] = {}
     changes: tuple[PackageChange, ...] = ()
     try:
-        published = bench.stored.published_value(case)
+        if not bench.traces:
+            published = bench.stored.published_value(case)
         changes = (
             bench.stored.package_changes(mode.baseline, environment)
             if measured.against is None
@@ -94,6 +98,7 @@ def _outcome_of(case: Case, bench: Bench, mode: Mode, measured: Measured) -> Out
         against=measured.against,
         confirmation=measured.confirmation,
         explanation=measured.explanation,
+        cost=measured.cost,
         environment=environment,
         package_changes=changes,
         baseline_sessions=mode.baseline.sessions if mode.baseline else (),
@@ -169,6 +174,8 @@ def mode_of(bench: Bench, workload_folder: str) -> Mode:
     """Return how the cases of a session are measured."""
     if bench.logs is not None:
         return ByLogs(bench, bench.logs)
+    if bench.traces:
+        return ByCost(bench, workload_folder)
     if bench.side_by_side is not None:
         return ByPairs(bench, bench.side_by_side, workload_folder)
     return ByStoredSessions(bench, workload_folder)
@@ -196,6 +203,19 @@ class ByLogs(Mode):
             hardware=bench.hosts.machine_class(case),
         )
         return Measured(measurement=measurement, judgement=judgement)
+
+
+class ByCost(Mode):
+    """Traces a step, and compares what it asks for: nothing is timed."""
+
+    def __init__(self, bench: Bench, workload_folder: str) -> None:
+        sides = bench.side_by_side
+        super().__init__(bench, against=None if sides is None else unmeasured(sides))
+        self._workload_folder = workload_folder
+
+    def measure(self, case: Case) -> Measured:
+        """Trace ``case``, and compare its cost with the stored one or the other arm's."""
+        return judge_by_cost(case, self._bench, self._workload_folder)
 
 
 class ByPairs(Mode):

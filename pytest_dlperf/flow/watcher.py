@@ -24,6 +24,10 @@ class Watcher(Protocol):
         """Read the ranks' progress counters in ``workdir``; called four times a second."""
         ...
 
+    def traces(self, case: Case, number: int, of: int, words: str) -> None:
+        """Show how far trace ``number`` of so many has come, in its own words."""
+        ...
+
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Note what a run measured."""
         ...

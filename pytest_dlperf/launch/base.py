@@ -138,7 +138,17 @@ def rank_command(
                 f"--step-s={target.profile.unmarked_s:g}", "--", *command,
             )  # fmt: skip
         return with_travelling(target, workdir, command)
-    arguments = RankArguments(
+    arguments = rank_arguments(case, target, workdir, place_variables)
+    return with_travelling(
+        target, workdir, (target.python, "-m", "pytest_dlperf.worker", *arguments.flags())
+    )
+
+
+def rank_arguments(
+    case: Case, target: Target, workdir: Path, place_variables: tuple[str, str, str]
+) -> RankArguments:
+    """Return the worker's arguments for ``case``, which has a workload."""
+    return RankArguments(
         framework=case.framework,
         workload=case.workload,
         precision=case.precision,
@@ -167,9 +177,6 @@ def rank_command(
         inject=target.inject,
         turns=target.turns,
         profile=target.profile is not None,
-    )
-    return with_travelling(
-        target, workdir, (target.python, "-m", "pytest_dlperf.worker", *arguments.flags())
     )
 
 

@@ -10,6 +10,7 @@ from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.confirmation import cost
+from pytest_dlperf.report.cost import HEADINGS, figure_row, shown_figures
 from pytest_dlperf.report.explanation import headings, part_row
 from pytest_dlperf.report.markdown import block, inline, row
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
@@ -107,7 +108,8 @@ def _sentences(outcomes: Sequence[Outcome], room: int) -> str:
         title = inline(cases[0].judgement.title)
         text = f"**{ids}{unnamed}: {title}.** {inline(first)}\n"
         text = f"{text}\n{block(chr(10).join(rest))}\n" if rest else text
-        sentences.append(text + "".join(_parts(outcome) for outcome in cases[:_NAMED]))
+        tables = (f"{_parts(outcome)}{_cost(outcome)}" for outcome in cases[:_NAMED])
+        sentences.append(text + "".join(tables))
     return _within([], sentences, "sentences", room)
 
 
@@ -119,6 +121,16 @@ def _parts(outcome: Outcome) -> str:
     rows = [part_row(change) for change in explanation.parts[:_PARTS]]
     lines = [row(headings("part")), row(["---", *["--:"] * 4])]
     lines += [row(inline(cell) for cell in cells) for cells in rows]
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def _cost(outcome: Outcome) -> str:
+    """Return the figures of a cost that changed, as a table; empty without them."""
+    rows = [] if outcome.cost is None else shown_figures(outcome.cost, every=False)
+    if not rows:
+        return ""
+    lines = [row(HEADINGS), row(["---", *["--:"] * 3])]
+    lines += [row(inline(cell) for cell in figure_row(figure)) for figure in rows]
     return "\n" + "\n".join(lines) + "\n"
 
 

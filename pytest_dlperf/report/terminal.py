@@ -11,7 +11,7 @@ from pytest_dlperf.core.metrics import words_of
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import NOT_JUDGED, Verdict
-from pytest_dlperf.report import confirmation, explanation, figures, scaling
+from pytest_dlperf.report import confirmation, cost, explanation, figures, scaling
 from pytest_dlperf.report.later import sentence
 from pytest_dlperf.report.printable import columns, one_line, padded, printable
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
@@ -184,6 +184,7 @@ def render(
         lines.append(Line(_left_out(outcomes, shown)))
     lines += _sentences(shown, _listed_max(_NAMED, verbose=verbose), printed, verbose=verbose)
     lines += [Line(text) for text in explanation.terminal_lines(shown, verbose=verbose)]
+    lines += [Line(text) for text in cost.terminal_lines(shown, verbose=verbose)]
     most = _listed_max(_LISTED, verbose=verbose)
     notes = [
         f"note: {o.case.id}: {p.message}"

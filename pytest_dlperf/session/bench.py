@@ -38,6 +38,7 @@ def make_bench(resources: Resources) -> Bench:
         watcher=resources.watcher,
         workdir=settings.workdir,
         logs=resources.logs,
+        traces=settings.cost,
         interrupted=resources.ending.later,
         side_by_side=None if against is None else SideBySide(against=against, arms=arms),
         arms=arms,

@@ -145,4 +145,5 @@ class Given:
                     raise UsageError(f"{option.shown} and {shown[name]}: {why}")
 
     def _is_given(self, name: str) -> bool:
-        return self._get(name) is not None and self._get(name) is not False
+        # Of one that can be repeated nothing is an empty list
+        return self._get(name) not in (None, False, [], ())

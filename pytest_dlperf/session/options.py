@@ -314,6 +314,28 @@ OPTIONS: Final = (
         "do not wait for other cases on this host (a condition of the baseline)",
     ),
     Option(
+        "cost",
+        FLAG,
+        "trace a step of each case as on GPUs, which need not be there, and compare what it asks "
+        "for exactly: FLOPs, launches, collectives, memory",
+        excludes={
+            "cpus": "a cost is that of the case on GPUs; leave --cpus out, or name --gpus",
+            "from-logs": "--dlperf-from-logs judges logs, which do not say what a step asks for",
+            "published": "published numbers are rates, and a trace has none",
+            "inject": "a trace times nothing, so that nothing can be made slower",
+            "selftest": "the self-test asks which slowdowns are seen, and a trace times nothing; "
+            "a cost is exact",
+            "resume": "a trace takes a minute; run those that are missing with -k",
+            "explain": "a profile shows where time goes, and a trace names what changed by itself",
+            "benchmark-json": "pytest-benchmark compares times, and a trace has none",
+            "data": "a trace reads no data",
+            "hosts": "a trace is one process on this host, for any number of nodes",
+            "node-rank": "a trace is one process on this host, for any number of nodes",
+            "scheduler": "a trace needs no device, so that no job has to wait for one",
+            "pairs": "a trace of each arm is enough: nothing is timed",
+        },
+    ),
+    Option(
         "published",
         FLAG,
         "judge against the published numbers of this machine class",

@@ -190,7 +190,7 @@ class Reporter:
         settings, lines = self._session.settings, self._files.lines
         self._take_crashed()
         outcomes = self._records.outcomes
-        measured = any(o.measurement is not None or o.share_done for o in outcomes)
+        measured = any(_has_measured(outcome) for outcome in outcomes)
         measured_nothing = bool(outcomes or settings.from_logs) and not measured
         foreseen, not_foreseen = self._foresee(outcomes)  # before the reports, which say it
         if not self._files.write(settings.reports, foreseen, self._additions()):
@@ -284,3 +284,8 @@ class Reporter:
         """Print the table, the sentences, and what was not judged."""
         if self._end is not None:
             write_summary(terminal, self._config, self._session.settings, self._end)
+
+
+def _has_measured(outcome: Outcome) -> bool:
+    """Return whether something was measured, or counted, of a case."""
+    return outcome.measurement is not None or outcome.cost is not None or outcome.share_done

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_dlperf.cases.selection import Machine
+from pytest_dlperf.cases.selection import TRACED, Machine
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.outcome import Outcome, as_written
 from pytest_dlperf.core.place import Host
@@ -100,6 +100,8 @@ class Resources:
     @property
     def machine(self) -> Machine:
         """The devices that cases can be run on; a scheduler may know of none yet."""
+        if self.settings.cost:
+            return TRACED
         machine = machine_of(self.devices, self.settings.place.node_part, self.hosts)
         if self.jobs is None:
             return machine

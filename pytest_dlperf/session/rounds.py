@@ -153,6 +153,7 @@ def measure_in_rounds(pytest_session: pytest.Session, session: Session) -> None:
         or settings.scheduling is not None
         or settings.against is not None
         or settings.from_logs is not None
+        or settings.cost
         # Outcomes come one by one, so that each try gets further
         or session.resumed is not None
         or settings.place.node_part is not None

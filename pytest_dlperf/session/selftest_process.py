@@ -28,6 +28,7 @@ _CONTRADICTS: Final = {
     "update-baselines": "it stores a temporary baseline, and never in yours",
     "inject": "it makes steps longer by its own share",
     "against": "its pairs are of the working tree with itself",
+    "cost": "a trace times nothing, and a cost is exact",
     "from-logs": "it trains, and logs cannot be made slower",
     "list": "it measures, and a list runs nothing",
     "dry-run": "it measures, and a dry run runs nothing",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.core.arm import Arm, parse_arm
+from pytest_dlperf.core.cost import COST_CLASS
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.place import IN_JOB, Host, NodePart, Place, Scheduling
@@ -226,6 +227,8 @@ class Settings:
     place: Place
     share_host: bool
     published: bool
+    #: Whether the cost of a step is judged, in place of its speed.
+    cost: bool
     #: Empty if none are named.
     hosts: tuple[Host, ...]
     #: ``ssh`` with its options; None for the usual one.
@@ -258,6 +261,7 @@ class Settings:
     def second_stage(self) -> str:
         """What decides where stored sessions do not; nothing where these are not asked."""
         judges_stored = self.against is None and self.from_logs is None and not self.published
+        judges_stored = judges_stored and not self.cost
         return self.confirm if judges_stored and not self.runs_nothing else NEVER
 
     @classmethod
@@ -314,13 +318,16 @@ class Settings:
             sinks=sinks(given, get),
             resume=_resume(get, cwd),
             data=data(get, cwd),
-            machine_class=_machine_class(
+            machine_class=COST_CLASS
+            if get("cost")
+            else _machine_class(
                 environ.get("DLPERF_MACHINE_CLASS") or getini("dlperf_machine_class")
             ),
             launcher=get("launcher"),
             place=place(get, workdir=workdir, rootdir=root),
             share_host=get("share-host"),
             published=get("published"),
+            cost=get("cost"),
             hosts=hosts(get, cwd),
             ssh=get("ssh"),
             rendezvous=given("rendezvous") or "static",

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import DlperfError, UpdateRefusedError
@@ -14,12 +15,13 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import GOOD, Verdict
 from pytest_dlperf.flow.bench import Bench
+from pytest_dlperf.flow.cost import cost_to_store
 from pytest_dlperf.flow.explain import ALWAYS, PROFILE
 from pytest_dlperf.flow.pipeline import judge_again
 from pytest_dlperf.judge.verdict import NOT_STORED, with_finding
 from pytest_dlperf.session.exits import warn
 from pytest_dlperf.session.settings import Settings
-from pytest_dlperf.store.baseline import update
+from pytest_dlperf.store.baseline import cost_file, update
 from pytest_dlperf.store.history import notes
 
 
@@ -58,6 +60,8 @@ def store_baseline(outcome: Outcome, bench: Bench, settings: Settings, *, fails:
 
     ``fails`` is whether its test fails without an update.
     """
+    if bench.traces:
+        return _store_cost(outcome, bench, settings, fails=fails)
     judgement, store = outcome.judgement, bench.stored.store
     try:
         rule = bench.policy.rule
@@ -80,6 +84,36 @@ def store_baseline(outcome: Outcome, bench: Bench, settings: Settings, *, fails:
     weight = Weight.STORED if is_first else Weight.NOTE
     judgement = with_finding(judgement, "stored", weight, text=change.text)
     return replace(outcome, judgement=judgement, update=change.what, failed=fails)
+
+
+#: Verdicts whose cost is stored without a reason: git shows what becomes of the file.
+_STORED: Final = GOOD | {Verdict.NO_BASELINE, Verdict.INCOMPARABLE}
+
+
+def _store_cost(outcome: Outcome, bench: Bench, settings: Settings, *, fails: bool) -> Outcome:
+    """Write the cost of ``outcome``, or say why not; a higher one needs a reason."""
+    case, judgement = outcome.case, outcome.judgement
+    refused = ""
+    if outcome.cost is None:
+        refused = f"the verdict is {judgement.verdict}, and there is no cost"
+    elif judgement.verdict not in _STORED and not settings.reason:
+        refused = "it is higher; if it is to be the baseline, say why with --dlperf-reason=TEXT"
+    root = bench.stored.store.root
+    try:
+        if refused:
+            raise UpdateRefusedError(refused, subject=case.id)
+        stored = cost_to_store(case, outcome.folder, settings.reason)
+        update_made = cost_file.write(root, case.suite, case.id, stored)
+    except DlperfError as error:
+        judgement = with_finding(judgement, NOT_STORED, text=str(error))
+        return replace(outcome, judgement=judgement, failed=fails or not refused)
+    path = cost_file.path_of(root, case.suite, case.id)
+    words = f"its cost was stored in {path}" if update_made else f"{path} has this cost already"
+    is_first = judgement.verdict is Verdict.NO_BASELINE
+    judgement = with_finding(
+        judgement, "stored", Weight.STORED if is_first else Weight.NOTE, text=words
+    )
+    return replace(outcome, judgement=judgement, update=update_made, failed=False)
 
 
 def _keep_profile(outcome: Outcome, bench: Bench, what: str) -> None:

@@ -15,7 +15,7 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.finding import REFUSING
 from pytest_dlperf.core.finding_codes import CODES
 from pytest_dlperf.core.verdict import KnownState, Verdict
-from pytest_dlperf.judge.words import later, rate, sentence, stages
+from pytest_dlperf.judge.words import cost, later, rate, sentence, stages
 from pytest_dlperf.session import options
 from pytest_dlperf.session.options import OPTIONS
 
@@ -120,7 +120,7 @@ def test_finding_codes() -> None:
 
 def test_every_code_has_words() -> None:
     worded = {
-        *stages.FIRST_LINES, *later._LINES, *later._CLAUSES, *rate.RATE_CODES,
+        *stages.FIRST_LINES, *later._LINES, *later._CLAUSES, *rate.RATE_CODES, *cost.CODES,
         "machine-explains-nothing",
     }  # fmt: skip
     for name, meaning in CODES.items():

@@ -56,6 +56,10 @@ def conditions_differ(finding: Finding, options: Options) -> Refusal:
             "work",
             f"{fields}: this arm's, then the other's",
         )
+    if kind == "cost":
+        store = f"store it again with {options.update}" if options.update else ""
+        ref = options.advice("compare with a ref on one version with {}", "against", "REF")
+        return Refusal(f"the costs are not of one kind ({fields}); {either(store, ref)}")
     further = int(finding.number("count")) - 1
     name = finding.text("first") + (f" and {further} more" if further else "")
     accept = f"accept them: {options.accept}" if options.accept else ""

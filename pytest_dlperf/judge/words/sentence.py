@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from pytest_dlperf.core.finding import DECIDED_BY, Finding, Weight, counting
 from pytest_dlperf.core.verdict import GOOD, JUDGED, Verdict
 from pytest_dlperf.judge.decide import decide, refusal
-from pytest_dlperf.judge.words import later, refusals, stages
+from pytest_dlperf.judge.words import cost, later, refusals, stages
 from pytest_dlperf.judge.words.first_line import RED, first_line, rate_of
 from pytest_dlperf.judge.words.later import Place
 from pytest_dlperf.judge.words.metrics import (
@@ -149,6 +149,8 @@ def _first_and_details(
         open_facts = [finding for finding in findings if finding.metric]
         details = [_clause(finding, verdict, options, leads=False) for finding in open_facts]
         return joined(words.line, *clauses), [words.detail, *details]
+    if any(finding.code in cost.CODES for finding in findings):
+        return cost.cost_lines(findings, options)
     rate = rate_of(findings)
     long, detail = _long(findings, rate, refusing, verdict, options)
     if not any(finding.metric for finding in findings) or (rate and rate.text("kind") in _FINAL):

@@ -11,6 +11,7 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.core.verdict import Comparison
 from pytest_dlperf.report import confirmation, figures, later
+from pytest_dlperf.report.page.cost_section import cost_section
 from pytest_dlperf.report.page.explanation_section import explanation_section
 from pytest_dlperf.report.page.findings_section import findings_section
 from pytest_dlperf.report.page.markup import Html, code, facts, joined, name, paragraph, text
@@ -134,6 +135,7 @@ def case_section(
         _comparisons(outcome),
         findings_section(outcome.judgement),
         explanation_section(outcome.explanation),
+        cost_section(outcome.cost),
         '<div class="charts">',
         figure(f"runs-{index}", "Runs", runs_chart(confirmation.as_judged_by_stored(outcome))),
     ]

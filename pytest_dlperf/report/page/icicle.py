@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -46,50 +46,66 @@ class _Box:
         return self.own_before_ms + sum(one.before_ms for one in self.inner.values())
 
 
-def icicle(modules: Sequence[ModuleTime]) -> Html:
+def _milliseconds(value: float) -> str:
+    return f"{value:.2f} ms"
+
+
+def icicle(
+    modules: Sequence[ModuleTime],
+    *,
+    what: str = "time",
+    shown: Callable[[float], str] = _milliseconds,
+) -> Html:
     """Return the icicle of what the operators take now, coloured by what was before.
 
-    Nothing where no operator has the path of a module.
+    Nothing where no operator has the path of a module. ``what`` they take is their time, or
+    something else that adds up, which ``shown`` says in words.
     """
     if not any(module.path.removesuffix(_BACKWARD) not in _NO_MODULE for module in modules):
         return Html("")
     compares = any(module.before_ms is not None for module in modules)
-    root = _tree(modules)
+    root = _tree(modules, has_phases=what == "time")
     whole = max(root.after_ms, root.before_ms)
     if whole <= 0:
         return Html("")
     boxes = list(_boxes(root, 0.0, 0, _WIDTH / whole))
     rows = 1 + max((depth for _, _, depth in boxes), default=0)
-    drawn = [_box(box, left, depth, root, compares=compares) for box, left, depth in boxes]
-    label = "the time of operators by module, those within a module below it"
-    colours = " Orange ones take longer than before, green ones less." if compares else ""
+    drawn = [
+        _box(box, left, depth, root, compares=compares, shown=shown) for box, left, depth in boxes
+    ]
+    label = f"the {what} of operators by module, those within a module below it"
+    longer = "longer" if what == "time" else "more"
+    colours = f" Orange ones take {longer} than before, green ones less." if compares else ""
+    halves = "the forward and the backward, " if what == "time" else ""
     return joined(
         [
             f'<figure><svg class="icicle" role="img" aria-label="{label}" width="100%" '
             f'viewBox="0 0 {_WIDTH} {rows * _ROW}" font-size="11">',
             *drawn,
             "</svg>",
-            f"<figcaption>Operators by module, now: the forward and the backward, each as wide as "
-            f"its time.{colours}</figcaption></figure>",
+            f"<figcaption>Operators by module, now: {halves}each as wide as "
+            f"its {what}.{colours}</figcaption></figure>",
         ]
     )
 
 
-def _tree(modules: Sequence[ModuleTime]) -> _Box:
+def _tree(modules: Sequence[ModuleTime], *, has_phases: bool) -> _Box:
     root = _Box(name="operators", path="operators")
-    for one in modules:
-        path = one.path.removesuffix(_BACKWARD)
-        backward = path != one.path or path == _BACKWARD.strip()
+    for module in modules:
+        path = module.path.removesuffix(_BACKWARD)
+        backward = path != module.path or path == _BACKWARD.strip()
         phase = "backward" if backward else "forward"
         names = [phase, *path.split(".")] if path not in _NO_MODULE else [phase]
         if path in {"optimizer", "data"}:
             names = [path]
+        if not has_phases:
+            names = path.split(".") if path else []
         box = root
         for depth, name in enumerate(names[:_DEEPEST]):
             inner = ".".join(names[1 : depth + 1])
             box = box.inner.setdefault(name, _Box(name=name, path=inner or name))
-        box.own_after_ms += one.after_ms
-        box.own_before_ms += one.before_ms or 0.0
+        box.own_after_ms += module.after_ms
+        box.own_before_ms += module.before_ms or 0.0
     return root
 
 
@@ -102,13 +118,21 @@ def _boxes(box: _Box, left: float, depth: int, scale: float) -> Iterator[tuple[_
         left += inner.after_ms * scale
 
 
-def _box(box: _Box, left: float, depth: int, root: _Box, *, compares: bool) -> Html:
+def _box(
+    box: _Box,
+    left: float,
+    depth: int,
+    root: _Box,
+    *,
+    compares: bool,
+    shown: Callable[[float], str],
+) -> Html:
     whole = max(root.after_ms, root.before_ms)
     width = box.after_ms * _WIDTH / whole
     top = depth * _ROW
-    times = f"{box.after_ms:.2f} ms"
+    times = shown(box.after_ms)
     if compares:
-        times = f"{box.before_ms:.2f} to {times} ({box.after_ms - box.before_ms:+.2f})"
+        times = f"{shown(box.before_ms)} to {times}"
     letters = int((width - 6) / _LETTER)
     name = box.name if len(box.name) <= letters else box.name[:letters]
     label = (

@@ -16,11 +16,13 @@ from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.metrics import COUNT
 from pytest_dlperf.core.place import hosts_of
 from pytest_dlperf.flow.bench import Bench
+from pytest_dlperf.flow.cost import TRACE
 from pytest_dlperf.flow.scheduled import Jobs, Planned
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.plan import make_plan
 from pytest_dlperf.launch.remote.over_hosts import commands_on
 from pytest_dlperf.launch.schedulers.slurm_job import sbatch_command, script_text
+from pytest_dlperf.launch.trace import make_trace_plan
 from pytest_dlperf.report import figures, json_
 from pytest_dlperf.report.aligned import aligned
 from pytest_dlperf.session import collection
@@ -259,7 +261,12 @@ def _dry_run_case(selected: Selected, target: Target, session: Session) -> list[
             refusal = error.words(below=case.id)
         lines += [f"  # not here: {refusal}"] if refusal else []
     try:
-        plan = make_plan(case, target, bench.folder / case.id / "run1")
+        folder = bench.folder / case.id
+        plan = (
+            make_trace_plan(case, target, folder / TRACE)
+            if bench.traces and not case.command
+            else make_plan(case, target, folder / "run1")
+        )
         chosen = hosts_of(case.layout, hosts) if several else ()
     except DlperfError as error:
         return [*lines, f"  # no command: {error}"]

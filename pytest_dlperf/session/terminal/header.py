@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.cost import COST_CLASS
 from pytest_dlperf.core.errors import DlperfError
 from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.verdict import NEVER
@@ -38,6 +39,8 @@ def _header(config: pytest.Config, session: Session, owned: Sequence[str]) -> li
     if session.resources.jobs is not None:
         return _jobs_lines(session.resources.jobs, session)
     settings, devices = session.settings, session.resources.devices
+    if settings.cost:
+        return [*_cost_lines(session, config), *_common_lines(session, owned)]
     classes = [f"{len(devices.gpus)} GPUs"] if devices.gpus else []
     if devices.gpu_problem:
         classes.append(f"unusable GPU ({devices.gpu_problem})")
@@ -63,7 +66,30 @@ def _header(config: pytest.Config, session: Session, owned: Sequence[str]) -> li
         lines.append(
             f"dlperf: every run has a partner with {settings.against.name}; no baseline is read"
         )
-    if settings.observe:
+    return [*lines, *_common_lines(session, owned)]
+
+
+def _cost_lines(session: Session, config: pytest.Config) -> list[str]:
+    settings = session.settings
+    folder = relative(settings.baselines / COST_CLASS, config)
+    compared = (
+        f"baselines: {folder}"
+        if settings.against is None
+        else f"compared with {settings.against.name}, no baseline is read"
+    )
+    lines = [
+        "dlperf: the cost of a step, traced here as on GPUs, at size "
+        f"{settings.size or 'full'}; nothing is timed; {compared}"
+    ]
+    if settings.place.foreign:
+        lines.append(f"dlperf: traces start {settings.place.words}")
+    return lines
+
+
+def _common_lines(session: Session, owned: Sequence[str]) -> list[str]:
+    """Return the lines that every session may have."""
+    lines = []
+    if session.settings.observe:
         lines.append("dlperf: mode observe: nothing fails but errors")
     if owned:
         lines.append(
@@ -93,6 +119,7 @@ def collected(
     measures = (
         session.resources.jobs is None
         and session.resources.logs is None
+        and not session.settings.cost
         and not session.settings.runs_nothing
     )
     cases = [selected.case for item in items if (selected := selected_of(item))]

@@ -74,6 +74,9 @@ class Quiet:
         """Remember where its records are."""
         self._records = workdir
 
+    def traces(self, case: Case, number: int, of: int, words: str) -> None:
+        """Do nothing."""
+
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Forget it."""
         self._run = ""
@@ -183,6 +186,12 @@ class Live(Quiet):
             self._place = (iterations, now_s)
         self._move(case, f"{iterations}/{case.protocol.iterations}{self._rate}")
 
+    def traces(self, case: Case, number: int, of: int, words: str) -> None:
+        """Show it, where the line moves."""
+        self._number, self._of = number, of
+        if self._moving:
+            self._move(case, words or "starting", noun="trace")
+
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Say what a run measured."""
         super().run_ended(case, run)
@@ -215,15 +224,15 @@ class Live(Quiet):
             self._queued = text
             (self._rewrite if self._moving else self._line)(text)
 
-    def _title(self) -> tuple[str, str]:
+    def _title(self, noun: str = "run") -> tuple[str, str]:
         """Return the words before and after a case's id."""
         where = f"{self._case_number}/{self._cases}" if self._case_number else "in rounds"
         place = f"[{where}] " if self._cases > 1 else ""
-        return place, f"run {self._number}/{self._of}"
+        return place, f"{noun} {self._number}/{self._of}"
 
-    def _move(self, case: Case, words: str) -> None:
+    def _move(self, case: Case, words: str, noun: str = "run") -> None:
         """Show ``words`` of the run; a long id gives way to them."""
-        place, number = self._title()
+        place, number = self._title(noun)
         room = self._width - len(place) - len(number) - columns(words) - 2
         self._rewrite(f"{place}{clipped(case.id, max(room, _ID))} {number} {words}")
 

@@ -18,6 +18,8 @@ _PUBLISHED_END: Final = f".{PUBLISHED}.json"
 _MEASURED_END: Final = ".json"
 #: Ends the name of the profile beside a baseline.
 PROFILE_END: Final = ".profile.json"
+#: Ends the name of a stored cost, which is no baseline of a machine.
+COST_END: Final = ".cost.json"
 
 
 def is_name(text: str) -> bool:

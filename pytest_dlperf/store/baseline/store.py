@@ -1,7 +1,8 @@
 """The folder of baselines: ``<machine class>/<suite>/<case id>.json``.
 
 Published numbers lie beside the measured ones, in ``<case id>.published.json``; no update
-writes those, and nothing removes them. Profiles are in ``<case id>.profile.json``.
+writes those, and nothing removes them. Profiles are in ``<case id>.profile.json``, and costs of a
+step, which are of no machine, in ``cost/<suite>/<case id>.cost.json`` (``cost_file.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pytest_dlperf.core.codec import DecodeError
 from pytest_dlperf.core.errors import BaselineError
 from pytest_dlperf.core.wire_profile import ProfileRecord
 from pytest_dlperf.store.baseline import file_format, packages_file, profile_file
-from pytest_dlperf.store.baseline.key import PROFILE_END, PUBLISHED, Key, is_name
+from pytest_dlperf.store.baseline.key import COST_END, PROFILE_END, PUBLISHED, Key, is_name
 from pytest_dlperf.store.baseline.replace_file import locked, remove_file, replace_file
 
 #: The suites that a wheel holds, and the published numbers beside them.
@@ -215,7 +216,9 @@ def _files(folder: Path) -> list[Path]:
     return [
         path
         for path in _children(folder)
-        if path.suffix == ".json" and not path.name.endswith(PROFILE_END) and path.is_file()
+        if path.suffix == ".json"
+        and not path.name.endswith((PROFILE_END, COST_END))
+        and path.is_file()
     ]
 
 

@@ -83,6 +83,7 @@ def test_lists_of_packages_that_cannot_be_read_lose_no_verdict(monkeypatch: pyte
     here = Environment(machine_class="m", hardware="m", node="n", software={}, machine={})
     bench: Any = SimpleNamespace(
         folder=Path("/work"),
+        traces=False,
         hosts=SimpleNamespace(environment=lambda *_: here),
         stored=SimpleNamespace(
             published_value=lambda _: {},

@@ -107,6 +107,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "dry-run": ("", lambda s: s.dry_run and s.runs_nothing),
     "share-host": ("", lambda s: s.share_host),
     "published": ("", lambda s: s.published),
+    "cost": ("", lambda s: s.cost and s.machine_class == "cost" and s.second_stage == "never"),
 }  # fmt: skip
 #: Options that say nothing without another one.
 TOGETHER: dict[str, tuple[tuple[str, ...], Any]] = {
