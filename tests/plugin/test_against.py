@@ -29,7 +29,9 @@ def test_head_on_a_clean_tree_is_a_null_and_says_so(repository: Suite):
     assert "this was a null" in outcomes[ONE]["judgement"]["reason"]
 
 
-@pytest.mark.parametrize("imports", ["w.py", "w.py,made.py?"])
+@pytest.mark.parametrize(
+    "imports", ["w.py", pytest.param("w.py,made.py?", marks=pytest.mark.nightly)]
+)
 def test_head_is_a_null_unless_the_case_imports_what_git_does_not_track(
     repository: Suite, imports: str
 ):
@@ -50,7 +52,7 @@ def test_what_the_working_tree_changed_is_measured_against_head(repository: Suit
     assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
 
 
-@pytest.mark.parametrize("extra", [(), ("-n2",)])
+@pytest.mark.parametrize("extra", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
 def test_a_diff_that_no_case_imports_is_skipped_and_fails_nothing(
     repository: Suite, extra: tuple[str, ...]
 ):
@@ -82,7 +84,10 @@ def deletion(repository: Suite) -> Suite:
     return repository
 
 
-@pytest.mark.parametrize("command", [("rm", "fast.py"), ("mv", "fast.py", "faster.py")])
+@pytest.mark.parametrize(
+    "command",
+    [("rm", "fast.py"), pytest.param(("mv", "fast.py", "faster.py"), marks=pytest.mark.nightly)],
+)
 def test_a_file_that_only_the_other_arm_imports_counts(deletion: Suite, command: tuple[str, ...]):
     git(deletion, *command)
     git(deletion, "commit", "-qm", "without")
@@ -141,8 +146,14 @@ def test_arms_that_import_the_same_file_although_it_differs_are_an_error(reposit
     ("against", "message"),
     [
         ("no-such-branch", "has no commit 'no-such-branch'"),
-        ("merge-base:no-such-branch", "has no commit 'no-such-branch'"),
-        ("./no/python", "is not a program that can be started"),
+        pytest.param(
+            "merge-base:no-such-branch",
+            "has no commit 'no-such-branch'",
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(
+            "./no/python", "is not a program that can be started", marks=pytest.mark.nightly
+        ),
         ("no-such-thing @ file:///no/such/folder", "does not exist"),
     ],
 )

@@ -43,7 +43,9 @@ Budget.allows = lambda self, run_s: next(asked, False)
     ("inject", "verdict", "words"),
     [
         ("90%", "regressed", "*the budget of 60 min was spent before fresh runs confirmed it*"),
-        ("3%", "inconclusive", "*the budget of 60 min is spent*"),
+        pytest.param(
+            "3%", "inconclusive", "*the budget of 60 min is spent*", marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_a_case_for_whose_runs_no_time_was_left_is_judged_by_the_look_that_it_had(
@@ -70,7 +72,7 @@ def test_runs_that_are_all_disturbed_when_time_is_up_are_not_judged(suite: Suite
     assert {problem["code"] for problem in measurement["problems"]} == {"disturbed", "cut-short"}
 
 
-@pytest.mark.parametrize("slower", [True, False])
+@pytest.mark.parametrize("slower", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_a_session_cut_short_is_never_stored(suite: Suite, *, slower: bool) -> None:
     assert suite.run("--update-baselines", "--cpus=1").ret == 0
     stored = {path: path.read_bytes() for path in suite.path.glob("baselines/**/*.json")}

@@ -80,7 +80,9 @@ def check_reports(suite: Suite, why: str) -> None:
     ("number", "code", "why"),
     [
         (signal.SIGTERM, 143, WHY),
-        (signal.SIGHUP, 129, WHY.replace("SIGTERM", "SIGHUP")),
+        pytest.param(
+            signal.SIGHUP, 129, WHY.replace("SIGTERM", "SIGHUP"), marks=pytest.mark.nightly
+        ),
         (signal.SIGINT, 2, INTERRUPTED),
     ],
 )
@@ -276,7 +278,16 @@ def test_without_perf_cases_the_signal_is_left_alone(suite: Suite):
     assert suite.run("--dlperf-json=r.json").ret == 0
 
 
-@pytest.mark.parametrize("arguments", [["--collect-only"], ["--dlperf-list"], ["-k", "handler"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--collect-only"],
+        *(
+            pytest.param(words, marks=pytest.mark.nightly)
+            for words in [["--dlperf-list"], ["-k", "handler"]]
+        ),
+    ],
+)
 def test_where_no_case_runs_the_signal_is_left_alone(suite: Suite, arguments: list[str]):
     suite.write(TESTS + HANDLERS.format(expected="signal.SIG_DFL"))
     suite.write_file(

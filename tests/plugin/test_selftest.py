@@ -347,7 +347,11 @@ def wait_until_gone(suite: Suite) -> None:
 
 @pytest.mark.parametrize(
     ("number", "send"),
-    [(signal.SIGINT, os.killpg), (signal.SIGINT, os.kill), (signal.SIGTERM, os.kill)],
+    [
+        (signal.SIGINT, os.killpg),
+        pytest.param(signal.SIGINT, os.kill, marks=pytest.mark.nightly),
+        (signal.SIGTERM, os.kill),
+    ],
 )
 def test_it_is_interrupted(suite: Suite, number: signal.Signals, send: Callable[[int, int], None]):
     session = started(suite)
