@@ -35,7 +35,7 @@ from tests.helpers.language_lines import (
     verl,
     verl_numpy,
 )
-from tests.helpers.log_writer import BATCH, Writer
+from tests.helpers.log_writer import BATCH, Writer, tqdm_clock
 from tests.helpers.nvidia_lines import (
     ngc_gnn,
     ngc_mxnet,
@@ -217,17 +217,15 @@ def deepspeed2022(i: int, s: float) -> str:
 
 
 def huggingface(i: int, s: float) -> str:
-    elapsed = round((i + 1) * s)
     return (
-        f"\r 10%|#    | {i + 1}/150 [{elapsed // 60:02d}:{elapsed % 60:02d}<08:03,  1.97it/s]"
+        f"\r 10%|#    | {i + 1}/150 [{tqdm_clock((i + 1) * s)}<08:03,  1.97it/s]"
         "\n{'loss': '2.075', 'grad_norm': '1.2', 'learning_rate': '5e-05', 'epoch': '0.04'}"
     )
 
 
 def lightning(i: int, s: float) -> str:
-    elapsed = round((i + 1) * s)
     return (
-        f"Epoch 0:  10%|#   | {i + 1}/500 [{elapsed // 60:02d}:{elapsed % 60:02d}<03:45, "
+        f"Epoch 0:  10%|#   | {i + 1}/500 [{tqdm_clock((i + 1) * s)}<03:45, "
         "2.00it/s, v_num=0, train_loss=5.10]\r"
     )
 
@@ -246,8 +244,7 @@ def lightning_rich(i: int, s: float) -> str:
 
 
 def tqdm(i: int, s: float) -> str:
-    elapsed = round((i + 1) * s)
-    clock = f"{elapsed // 60:02d}:{elapsed % 60:02d}"
+    clock = tqdm_clock((i + 1) * s)
     return f"\rEpoch 1/400 train:  39%|###9      | {i + 1}/150 [{clock}<00:12, 127.70it/s]"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.helpers.log_writer import BATCH
+from tests.helpers.log_writer import BATCH, tqdm_clock
 
 
 def detectron2(i: int, s: float) -> str:
@@ -25,21 +25,16 @@ def detectron2_wrapped(i: int, s: float) -> str:
     return f"{head}\n  time: {tail}"
 
 
-def _epoch_clock(i: int, s: float) -> str:
-    seconds = round((i + 1) * s)
-    return f"{seconds // 60:02d}:{seconds % 60:02d}"
-
-
 def ultralytics(i: int, s: float) -> str:
     return (
         f"\r        1/1      2.51G      1.234      2.345      1.456         12        640:  "
-        f"45%|████▌     | {i + 1}/150 [{_epoch_clock(i, s)}<00:15,  5.5it/s]"
+        f"45%|████▌     | {i + 1}/150 [{tqdm_clock((i + 1) * s)}<00:15,  5.5it/s]"
     )
 
 
 def ultralytics_8_3(i: int, s: float) -> str:
     seconds = round((i + 1) * s)
-    clock = f"{seconds:.1f}s" if seconds < 60 else f"{seconds // 60}:{seconds % 60:02d}"
+    clock = f"{seconds:.1f}s" if seconds < 60 else tqdm_clock(seconds).lstrip("0")
     return (
         f"\r        1/1      2.51G      1.234      2.345      1.456         12        640: "
         f"89% ━━━━━━━━━━╸─ {i + 1}/150 1.5s/it {clock}<11.7s"

@@ -7,9 +7,17 @@ may come at its end. So the place of a word alone is weak evidence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
 
 from pytest_dlperf.measure.logs.declare import Format, LogRecord
+from pytest_dlperf.measure.logs.records import Columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 #: Bars beyond so many are not remembered.
 _MOST_BARS: Final = 64
@@ -29,6 +37,21 @@ class _Bar:
     seconds: float
     #: Seconds that all bars had taken until then.
     all_seconds: float
+
+
+class Drawn(NamedTuple):
+    """What states of one bar, and losses between them, show."""
+
+    #: The bar's total; None where it is not printed.
+    total: int | None = None
+    step: int = 0
+    seconds: float = 0.0
+    losses: int = 0
+    #: A loss came before a state, or after the last one.
+    goes_on: bool = False
+    loss_comes_last: bool = False
+    epoch_steps: tuple[int, ...] = ()
+    is_named: bool = False
 
 
 class Bars:
@@ -119,6 +142,57 @@ class Bars:
             return self.aside and record.epoch is not None and record.epoch == epoch
         return self.aside
 
+    def drawn(self, columns: Columns) -> Drawn | None:
+        """Return what the records show if they are states of the counted bar, and losses.
+
+        None if it may be another bar, or its clock fell.
+        """
+        if not self._has_bars:
+            return Drawn()
+        draws = np.flatnonzero(columns["step"] >= 0)
+        losses = np.flatnonzero(~np.isnan(columns["loss"]))
+        drawn = Drawn(
+            losses=len(losses),
+            epoch_steps=tuple(dict.fromkeys(_whole(columns["bar_steps"][draws]))),
+            is_named=bool((columns["aside"][draws] == 0).any()),
+        )
+        totals = columns["total"][draws]
+        if np.isnan(totals).all():
+            return drawn
+        before = None if self.counted is None else self._bars.get(self.counted)
+        if before is None or self._current != self.counted or (totals != self.counted).any():
+            return None
+        steps = np.concatenate([[before.step], columns["step"][draws]])
+        own_s = np.nan_to_num(columns["seconds"][draws]) * steps[1:]
+        seconds = np.concatenate([[before.seconds], own_s])
+        falls = (np.diff(steps) < 0) | (seconds[1:] + _CLOCK_SECONDS < seconds[:-1])
+        if falls.any():
+            return None
+        return drawn._replace(
+            total=self.counted,
+            step=int(steps[-1]),
+            seconds=float(seconds[-1]),
+            goes_on=self._loss_at == self.counted or bool((losses < draws[-1]).any()),
+            loss_comes_last=bool((losses >= draws[-1]).any()),
+        )
+
+    def take(self, drawn: Drawn) -> None:
+        """Take in many states of the counted bar, and the losses between them."""
+        total = drawn.total
+        if total is not None:
+            self._all_seconds += drawn.seconds - self._bars[total].seconds
+            self._bars[total] = _Bar(drawn.step, drawn.seconds, self._all_seconds)
+            if drawn.goes_on:
+                self._went_on = self._went_on or total
+            self._loss_at = total if drawn.loss_comes_last else None
+        for epoch_steps in drawn.epoch_steps:
+            if len(self.epoch_steps) < _MOST_BARS:
+                self.epoch_steps.add(epoch_steps)
+        self.are_named = self.are_named or drawn.is_named
+        if not self._words and drawn.losses and len(self._bars) == 1:
+            self._alone = next(iter(self._bars))
+        self._words += drawn.losses
+
     def _hear(self, record: LogRecord) -> None:
         """Take in words: a loss, the run's own account of its time, or what the next bar is."""
         if record.total is not None and record.step < 0:
@@ -170,3 +244,7 @@ class Bars:
     def _say(self, total: int) -> None:
         self.two_trainings |= self._named_total not in {None, total}
         self._named_total = total
+
+
+def _whole(numbers: Floats) -> list[int]:
+    return [int(number) for number in numbers[~np.isnan(numbers)].tolist()]

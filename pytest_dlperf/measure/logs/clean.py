@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import BinaryIO, Final, NamedTuple
@@ -11,9 +11,6 @@ from typing import BinaryIO, Final, NamedTuple
 BLOCK_BYTES: Final = 1 << 20
 #: No record of any format is longer; what follows on such a line is not looked at.
 LINE_BYTES: Final = 8192
-#: A block of which more lines than this share hold an anchor is not searched for it.
-_DENSE: Final = 0.9
-_SAMPLE_BYTES: Final = 1 << 14
 _COLOUR: Final = re.compile(
     rb"\x1b\[[0-9;:?]{0,48}[A-Za-z]|\x1b[()][A-Z0-9]|\x1b\][^\x07\n]{0,256}\x07"
 )
@@ -63,42 +60,6 @@ def plain(block: bytes) -> bytes:
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return block
-
-
-class Sieve:
-    """Lets the lines through that hold an anchor, gathered to texts of about a block.
-
-    Blocks in which most lines do are let through as they are.
-    """
-
-    def __init__(self, anchors: tuple[bytes, ...]) -> None:
-        self._anchors = anchors
-        self._gathered: list[bytes] = []
-        self._size = 0
-
-    def texts(self, stream: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield plain text, whole lines, of the blocks of a log and in their order."""
-        for block in stream:
-            if self._is_dense(block):
-                yield from self._flushed()
-                yield block
-                continue
-            for line in whole_lines_with(block, self._anchors):
-                self._gathered.append(line)
-                self._size += len(line)
-            if self._size > BLOCK_BYTES:
-                yield from self._flushed()
-        yield from self._flushed()
-
-    def _flushed(self) -> Iterator[bytes]:
-        if self._gathered:
-            yield b"\n".join([*self._gathered, b""])
-        self._gathered, self._size = [], 0
-
-    def _is_dense(self, block: bytes) -> bool:
-        text = block[:_SAMPLE_BYTES]
-        hits = sum(text.count(anchor) for anchor in self._anchors)
-        return hits > _DENSE * text.count(b"\n")
 
 
 def lines_with(block: bytes, anchors: tuple[bytes, ...]) -> Iterator[Line]:

@@ -7,13 +7,16 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from pytest_dlperf.core.log_pattern import Averaging, Scope
 
+T = TypeVar("T")
 #: A rate or a time below or above these is not a measurement.
 LEAST: Final = 1e-9
 MOST: Final = 1e15
+#: A window has so many times the seconds to which its clock is rounded.
+_FINER_CLOCK: Final = 5
 #: A comma is a mark of thousands, before three digits each. Text with another comma, such as
 #: a decimal one, is not a number: what it means is not known.
 NUMBER: Final = (
@@ -95,8 +98,8 @@ class Derived:
         """``numbers`` reads those of a line by name; None if it is not a record.
 
         ``fields`` makes fields of the record of those that are there. It gets numbers, or a
-        column of each for many lines: it calculates, and leaves choices to numpy. A field
-        ``is_record`` of it is False where the numbers make none.
+        column of each for many lines: it calculates, and leaves choices to numpy. A field is NaN
+        where there is none, and ``is_record`` is False where the numbers make no record.
         """
         self.numbers = numbers
         self.fields = fields
@@ -109,16 +112,48 @@ class Derived:
         numbers = self.numbers(line)
         if numbers is None:
             return None
-        inputs = {name: value for name, value in numbers.items() if value is not None}
+        # As in a column: a quotient with 0 is no error
+        inputs = {name: np.float64(value) for name, value in numbers.items() if value is not None}
         with np.errstate(all="ignore"):
             fields = dict(self.fields(inputs))
-        if not fields.pop("is_record", True):
-            return None
-        values: dict[str, Any] = {
-            name: int(value) if name in WHOLE_FIELDS else float(value)
-            for name, value in fields.items()
-        }
-        return LogRecord(**values)
+        return record_of(fields) if fields.pop("is_record", True) else None
+
+
+#: The numbers of a line by name; None is one that it does not have.
+Event = Mapping[str, float | None]
+
+
+class InOrder:
+    """A parser of the lines of one log, of which those before say what a line means."""
+
+    def __init__(
+        self,
+        numbers: Callable[[bytes], Event | None],
+        fields: Callable[[Event], Event | None],
+    ) -> None:
+        """``numbers`` reads those of a line by itself; None if it says nothing.
+
+        ``fields`` gets those of all lines in their order, and makes the fields of a record of
+        them, or None.
+        """
+        self.numbers = numbers
+        self.fields = fields
+
+    def __call__(self, line: bytes) -> LogRecord | None:
+        """Return the record of the next line, or None if it is not one."""
+        numbers = self.numbers(line)
+        fields = None if numbers is None else self.fields(numbers)
+        return None if fields is None else record_of(fields)
+
+
+def record_of(fields: Event) -> LogRecord:
+    """Return the record that has these fields."""
+    values: dict[str, Any] = {
+        name: int(value) if name in WHOLE_FIELDS else float(value)
+        for name, value in fields.items()
+        if value is not None and not math.isnan(value)
+    }
+    return LogRecord(**values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,21 +218,33 @@ class Format:
     #: The program prints a loss of 0 in place of one that is not a number.
     zero_is_lost: bool = False
     #: Makes the parser of one log, where the meaning of a line is in lines before it. ``parse``
-    #: then reads a line by itself.
+    #: then reads a line by itself. Only an ``InOrder`` is read by columns.
     begin: Callable[[], Callable[[bytes], LogRecord | None]] | None = None
     #: Bytes of those lines; they are no records.
     context_anchors: tuple[bytes, ...] = ()
+    #: The parser of one log, where it is one, whatever else reads the line as well.
+    in_order: InOrder | None = None
+
+    @property
+    def least_seconds(self) -> float:
+        """Windows of a running mean that are shorter than this are joined with the next."""
+        # A bar shows whole seconds.
+        clock_resolution = 1.0 if self.bar else self.clock_resolution
+        return max(0.0, _FINER_CLOCK * clock_resolution - 1e-6)
 
     def for_log(self) -> Format:
         """Return the format with the parser of one log."""
         if self.begin is None:
             return self
+        parse = self.begin()
+        in_order = parse if isinstance(parse, InOrder) else None
         return replace(
             self,
-            parse=self.begin(),
+            parse=parse,
             anchors=self.anchors + self.context_anchors,
             begin=None,
-            by_shape=False,
+            by_shape=self.by_shape and in_order is not None,
+            in_order=in_order,
         )
 
 
@@ -408,18 +455,16 @@ _LAUNCHER: Final = re.compile(
 )
 
 
-def behind_launcher(
-    parse: Callable[[bytes], LogRecord | None],
-) -> Callable[[bytes], LogRecord | None]:
-    """Return a parser that sees lines without what a launcher put before them.
+def behind_launcher(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Return a reader that sees lines without what a launcher put before them.
 
     For formats whose lines are known by how they begin. A user's pattern sees lines as they are.
     """
 
-    def parse_rest(line: bytes) -> LogRecord | None:
-        return parse(_LAUNCHER.sub(b"", line, count=1))
+    def read_rest(line: bytes) -> T:
+        return read(_LAUNCHER.sub(b"", line, count=1))
 
-    return parse_rest
+    return read_rest
 
 
 def built_in(*of_module: Format) -> Mapping[str, Format]:

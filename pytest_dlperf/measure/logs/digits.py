@@ -30,6 +30,9 @@ _MOST_DIGITS: Final = 15
 #: And powers of ten up to this one.
 _MOST_POWER: Final = 22
 _POWERS: Final = 10.0 ** np.arange(_MOST_POWER + 1)
+#: Extended floats hold whole numbers and powers of ten up to these, if they have as many bits.
+_MOST_LONG_DIGITS: Final = 19 if np.finfo(np.longdouble).nmant >= 63 else 0
+_LONG_POWERS: Final = np.cumprod(np.array([1] + [10] * 27, dtype=np.longdouble))
 _POWERS_DOWN: Final = _POWERS[_MOST_DIGITS - 1 :: -1].copy()
 _RUN: Final = re.compile(rb"\d+")
 #: A number in a skeleton: its digits, in groups that commas part, its decimals and its exponent.
@@ -124,12 +127,7 @@ class Lines:
         sizes = self.sizes[run]
         width = min(int(sizes.max()), _MOST_DIGITS)
         ends = self._starts[:, run] + sizes
-        digits = self._text.before(ends, width) - np.uint8(ord("0"))
-        if sizes.min() < width:
-            digits *= np.arange(width) >= width - np.reshape(sizes, (-1, 1))
-        # Sums of whole numbers below 2**53 are exact.
-        whole: Floats = digits.astype(np.float64) @ _POWERS_DOWN[-width:]
-        return whole
+        return self._digits(ends, width, sizes if sizes.min() < width else None)
 
     def _corrected(
         self, values: Floats, inexact: NDArray[np.bool_] | np.bool_, number: Number
@@ -137,9 +135,11 @@ class Lines:
         """Return the values, those that are inexact as float() itself reads them."""
         if not inexact.any():
             return values
+        rows = np.flatnonzero(np.broadcast_to(inexact, len(self)))
+        if len(number.whole) == 1 and number.exponent is None and number.decimals is not None:
+            rows = self._correct_long(values, rows, number.whole[0], number.decimals)
         parts = (number.exponent, number.decimals, number.whole[-1])
         last = next(part for part in parts if part is not None)
-        rows = np.flatnonzero(np.broadcast_to(inexact, len(self)))
         begins = self._starts[rows, number.whole[0]]
         ends = (self._starts[:, last] + self.sizes[last])[rows]
         values[rows] = [
@@ -147,6 +147,38 @@ class Lines:
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
         ]
         return values
+
+    def _correct_long(self, values: Floats, rows: Places, whole: int, decimals: int) -> Places:
+        """Correct these rows by extended floats; return those that such do not show either."""
+        sizes = np.broadcast_to(self.sizes[decimals], len(self))[rows]
+        whole_sizes = np.broadcast_to(self.sizes[whole], len(self))[rows]
+        fits = (sizes + whole_sizes <= _MOST_LONG_DIGITS) & (whole_sizes <= _MOST_DIGITS)
+        there, sizes = rows[fits], sizes[fits]
+        if not len(there):
+            return rows
+        ends = self._starts[there, decimals] + sizes
+        low = self._digits(ends, _MOST_DIGITS, np.minimum(sizes, _MOST_DIGITS))
+        # The digits before the last 15
+        long = np.maximum(sizes - _MOST_DIGITS, 0)
+        high = self._digits(np.maximum(ends - _MOST_DIGITS, 0), 4, long)
+        total = self._whole(whole)[there] * _LONG_POWERS[sizes]
+        total += high * _LONG_POWERS[_MOST_DIGITS] + low
+        exact = total / _LONG_POWERS[sizes]
+        nearest = exact.astype(np.float64)
+        # The quotient is rounded itself: halfway between two floats it does not show which.
+        off = np.abs(exact - nearest) / np.spacing(nearest)
+        is_shown = (off != 0.5) & (off != 0.25)
+        values[there[is_shown]] = nearest[is_shown]
+        return np.concatenate([rows[~fits], there[~is_shown]])
+
+    def _digits(self, ends: Places, width: int, sizes: Sizes | None = None) -> Floats:
+        """Return the last digits before each place as whole numbers; ``sizes``: only so many."""
+        digits = self._text.before(ends, width) - np.uint8(ord("0"))
+        if sizes is not None:
+            digits *= np.arange(width) >= width - np.reshape(sizes, (-1, 1))
+        # Sums of whole numbers below 2**53 are exact.
+        whole: Floats = digits.astype(np.float64) @ _POWERS_DOWN[-width:]
+        return whole
 
 
 class Text:

@@ -47,6 +47,10 @@ _WORDS: Final = (
 )
 
 
+#: And those that a record has in any case, be they unknown.
+_NEEDED: Final = ("step", "rank", "epoch", *_SPEEDS)
+
+
 class Joined:
     """Joins the records of one log, block by block."""
 
@@ -63,7 +67,12 @@ class Joined:
         """Return the records of a block, and the step that the last block left open."""
         if not (self._joins or self._has_clock):
             return columns
-        parts = {name: columns[name] for name in NAMES}
+        begun = () if self._open is None else self._open
+        parts = {
+            name: columns[name]
+            for name in NAMES
+            if name in _NEEDED or name in begun or name in columns
+        }
         if self._joins:
             parts = self._with_parts(parts)
         if self._has_clock:
@@ -82,11 +91,15 @@ class Joined:
 
     def _with_parts(self, parts: dict[str, Floats]) -> dict[str, Floats]:
         if self._open is not None:
-            parts = {name: np.concatenate([self._open[name], parts[name]]) for name in NAMES}
+            count = len(self._open["step"])
+            parts = {
+                name: np.concatenate([self._open.get(name, np.full(count, np.nan)), column])
+                for name, column in parts.items()
+            }
         size = len(parts["step"])
         is_step = parts["step"] >= 0
-        has_words = np.any([~np.isnan(parts[name]) for name in _WORDS], axis=0)
-        has_part = np.any([~np.isnan(parts[name]) for name in _PARTS], axis=0)
+        has_words = _have_one(parts, _WORDS)
+        has_part = _have_one(parts, _PARTS)
         names_epoch = ~is_step & ~has_part & ~has_words & ~np.isnan(parts["epoch"])
         is_part = ~is_step & has_part & ~has_words
         # The row of the step that a row belongs to; -1: to none.
@@ -103,7 +116,7 @@ class Joined:
             self._fill_epoch(parts["epoch"], rows, names_epoch[rows], float(rank))
         belongs = (is_step | is_part) & (owner >= 0)
         belongs[belongs] = is_step[owner[belongs]]
-        for name in _PARTS:
+        for name in parts.keys() & set(_PARTS):
             column = parts[name]
             # The first number of a step counts, so it is written last.
             rows = np.flatnonzero(belongs & ~np.isnan(column))[::-1]
@@ -114,8 +127,10 @@ class Joined:
         lacks_speed = is_step & ~is_open & _lacks_speed(parts)
         parts["step"] = np.where(lacks_speed, -1.0, parts["step"])
         kept = (is_step & ~is_open) | (has_words & ~is_step)
-        self._open = {name: parts[name][is_open] for name in NAMES} if is_open.any() else None
-        return {name: parts[name][kept] for name in NAMES}
+        self._open = None
+        if is_open.any():
+            self._open = {name: column[is_open] for name, column in parts.items()}
+        return {name: column[kept] for name, column in parts.items()}
 
     def _fill_epoch(self, epoch: Floats, rows: Places, names_epoch: Flags, rank: float) -> None:
         """Give the steps that print no epoch the last that a line of its own has."""
@@ -147,3 +162,11 @@ class Joined:
 def _lacks_speed(parts: dict[str, Floats]) -> Flags:
     lacks: Flags = np.all([np.isnan(parts[name]) for name in _SPEEDS], axis=0)
     return lacks
+
+
+def _have_one(parts: dict[str, Floats], names: tuple[str, ...]) -> Flags:
+    """Return which records have one of these fields."""
+    have = np.zeros(len(parts["step"]), dtype=bool)
+    for name in parts.keys() & set(names):
+        have |= ~np.isnan(parts[name])
+    return have

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pytest_dlperf.measure.logs import facts, rules, trained
-from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, Sieve
+from pytest_dlperf.measure.logs.clean import BLOCK_BYTES
 from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.facts import Facts
 from pytest_dlperf.measure.logs.joined import Joined
 from pytest_dlperf.measure.logs.records import Reader
 from pytest_dlperf.measure.logs.registry import needed_before, sniff
+from pytest_dlperf.measure.logs.sieve import Sieve
 from pytest_dlperf.measure.logs.timeline import Counted, Timeline
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Places = NDArray[np.intp]
+    Flags = NDArray[np.bool_]
 
 #: Ranks print a step at about the same time: only the last two steps can come again.
 _RECENT: Final = 2
@@ -39,11 +40,12 @@ class _Printed:
 
 
 class Joined(NamedTuple):
-    """Prints of several ranks, as those of one; how many lines each wrote, and of no new step."""
+    """Prints of several ranks, as those of one, and how many are of no new step."""
 
     columns: Columns
-    lines: Counter[int]
     repeats: int
+    #: Those among them that no tag names, and that have the same numbers.
+    copies: int
     #: How often a step was printed, at most.
     most_prints: int
 
@@ -61,6 +63,7 @@ class Ranks:
         #: How many lines each rank wrote that a tag names.
         self.lines: Counter[int] = Counter()
         self._format = fmt
+        self._recent_steps = _RECENT_OF_BAR if fmt.bar else _RECENT
         self._lead = lead
         #: How often a step was printed, at most.
         self._most_prints = 1
@@ -79,54 +82,71 @@ class Ranks:
         return rank is None or self._lead is None or rank == self._lead
 
     def leads(self, columns: Columns) -> Places | None:
-        """Return which records are of the rank that is counted; None if not all have a rank."""
-        ranks = columns["rank"]
-        if np.isnan(ranks).any():
-            return None
-        lead = ranks[0] if self._lead is None else self._lead
-        return np.flatnonzero(ranks == lead)
+        """Return which steps are of the rank that is counted, or new where no tag names a rank.
 
-    def joined(self, columns: Columns, leads: Places) -> Joined:
+        None if tags are on some of the lines.
+        """
+        ranks = columns["rank"]
+        are_tagged = ~np.isnan(ranks)
+        if not columns.length or are_tagged.any() != are_tagged.all():
+            return None
+        if are_tagged[0]:
+            lead = ranks[0] if self._lead is None else self._lead
+            return None if self._format.counter == "stalls" else np.flatnonzero(ranks == lead)
+        if self._format.counter == "stalls":
+            return np.arange(columns.length)
+        return _new_steps(columns)
+
+    def joined(self, columns: Columns, leads: Places) -> Joined | None:
         """Return the records of the counted rank, with the mean rate of all ranks.
 
         The first record is one of them, and before the second none is of a step before the first.
+        None if a record that no tag names may be of another run.
         """
+        if len(leads) == columns.length:
+            return Joined(columns, 0, 0, 1)
+        if leads[0] != 0:
+            return None
         steps, epochs = columns["step"], np.nan_to_num(columns["epoch"], nan=-1.0)
         follows = np.ones(columns.length, dtype=bool)
         follows[leads] = False
         repeats = np.flatnonzero(follows)
-        # Each of another rank's is of the step printed last, of the one before it, or of neither.
+        # Each repeat is of the step printed last, of one before it, or of none of them.
         windows = np.full(len(repeats), -1)
-        for back in range(_RECENT):
-            place = np.searchsorted(leads, repeats) - 1 - back
+        last = np.searchsorted(leads, repeats) - 1
+        for back in range(self._recent_steps):
+            place = last - back
             there = leads[np.maximum(place, 0)]
             is_same = (steps[there] == steps[repeats]) & (epochs[there] == epochs[repeats])
-            windows = np.where(is_same & (place >= 0), place, windows)
+            windows = np.where(is_same & (place >= 0) & (windows < 0), place, windows)
         matched = windows >= 0
+        most_prints = 1 + int(np.bincount(windows[matched], minlength=1).max())
+        copies = 0
+        if np.isnan(columns["rank"][0]):
+            is_late = bool((windows < last).any()) and not self._format.bar
+            if not matched.all() or (is_late and most_prints > self._most_prints):
+                return None
+            copies = int(_are_alike(columns, repeats, leads[windows]).sum())
         lead_columns = columns.rows(leads)
         if self._format.averaging != "running":
             mean, times = _mean_rates(
                 lead_columns["rate"], windows[matched], columns["rate"][repeats[matched]]
             )
             lead_columns = lead_columns.replaced(rate=mean, prints=times)
-        return Joined(
-            columns=lead_columns,
-            lines=Counter(columns["rank"].astype(int).tolist()),
-            repeats=len(repeats),
-            most_prints=1 + int(np.bincount(windows[matched], minlength=1).max()),
-        )
+        return Joined(lead_columns, len(repeats), copies, most_prints)
 
-    def take(self, joined: Joined) -> None:
-        """Take in the prints of many steps."""
-        self.lines.update(joined.lines)
+    def take(self, joined: Joined, ranks: Floats) -> None:
+        """Take in the prints of many steps, and the ranks of all lines."""
+        self.lines.update(Counter(ranks[~np.isnan(ranks)].astype(int).tolist()))
         self.repeats += joined.repeats
+        self.copies += joined.copies
         self._most_prints = max(self._most_prints, joined.most_prints)
 
     def remember(self, record: LogRecord, step: int, window: LogWindow | None) -> None:
         """Take in a step that was printed for the first time."""
         self._recent.pop((record.epoch, step), None)
         self._recent[record.epoch, step] = _Printed(window, _numbers(record))
-        if len(self._recent) > (_RECENT_OF_BAR if self._format.bar else _RECENT):
+        if len(self._recent) > self._recent_steps:
             self._recent.popitem(last=False)
 
     def is_repeat(self, record: LogRecord, step: int, rank: int | None) -> bool:
@@ -156,6 +176,28 @@ class Ranks:
         """
         last = next(reversed(self._recent.values()))
         return printed is last or self._format.bar or printed.times < self._most_prints
+
+
+def _new_steps(columns: Columns) -> Places:
+    """Return which steps are later than all before them, by epoch and step."""
+    epochs, steps = columns["epoch"], columns["step"]
+    if (steps[1:] > steps[:-1]).all() and not (epochs[1:] < epochs[:-1]).any():
+        return np.arange(columns.length)
+    # Their order by epoch and step
+    _, epoch_order = np.unique(np.nan_to_num(epochs, nan=-1.0), return_inverse=True)
+    unlike_steps, step_order = np.unique(steps, return_inverse=True)
+    order = epoch_order * len(unlike_steps) + step_order
+    return np.flatnonzero(order > np.maximum.accumulate(np.concatenate([[-1], order[:-1]])))
+
+
+def _are_alike(columns: Columns, repeats: Places, printed: Places) -> Flags:
+    """Return which repeats have the numbers of the print that they repeat."""
+    alike = np.ones(len(repeats), dtype=bool)
+    for name in ("rate", "seconds", "loss"):
+        numbers, printed_numbers = columns[name][repeats], columns[name][printed]
+        are_absent = np.isnan(numbers) & np.isnan(printed_numbers)
+        alike &= (numbers == printed_numbers) | are_absent
+    return alike
 
 
 def whole_steps(columns: Columns, leads: Places, latest: int) -> tuple[int, int] | None:

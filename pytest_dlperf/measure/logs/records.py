@@ -16,14 +16,27 @@ from pytest_dlperf.measure.logs.clean import LINE_BYTES, lines_with, untagged
 from pytest_dlperf.measure.logs.clocks import Clock, sample
 from pytest_dlperf.measure.logs.declare import WHOLE_FIELDS, Format, LogRecord
 from pytest_dlperf.measure.logs.digits import Lines, Text, skeleton_of
+from pytest_dlperf.measure.logs.events import columns_of, events_of, ranks_of
 from pytest_dlperf.measure.logs.registry import BrokenFormatError
-from pytest_dlperf.measure.logs.shapes import BESIDE, Inputs, Row, Shape, Shapes, number_of
+from pytest_dlperf.measure.logs.shapes import (
+    BESIDE,
+    Inputs,
+    LineNumbers,
+    Row,
+    Shape,
+    Shapes,
+    number_of,
+)
+from pytest_dlperf.measure.logs.trained import WORDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Places = NDArray[np.intp]
     Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+    from pytest_dlperf.measure.logs.events import ByColumn
 
 
 #: Fields of a record that are numbers.
@@ -64,7 +77,8 @@ class Columns:
 
     def __contains__(self, name: str) -> bool:
         """Return whether any record has the field."""
-        return not bool(np.isnan(self[name]).all())
+        is_there = bool(self._rows) or name in self._columns
+        return is_there and not bool(np.isnan(self[name]).all())
 
     def has(self, name: str) -> bool:
         """Return whether there is a column of the name, be it without numbers."""
@@ -77,8 +91,8 @@ class Columns:
 
     def rows(self, places: Places) -> Columns:
         """Return the records at these places."""
-        columns = {name: self[name][places] for name in {*NAMES, *self._columns}}
-        return Columns(len(places), columns)
+        names = {*NAMES, *self._columns} if self._rows else self._columns
+        return Columns(len(places), {name: self[name][places] for name in names})
 
     def replaced(self, **columns: Floats) -> Columns:
         """Return them with later columns in place of those of the same names."""
@@ -104,10 +118,12 @@ class Reader:
         """All time stamps are read if ``stamped``: the parser reads each line. Else, some are."""
         self.clock = Clock()
         self._format = fmt
-        # Digits of an anchor decide whether a line is a record.
-        digits_decide = any(_DIGIT.search(anchor) for anchor in fmt.anchors)
-        self._by_shape = fmt.by_shape and not stamped and not digits_decide
-        self._reading = Shapes(NAMES, self._rows, self._inputs)
+        self._by_shape = fmt.by_shape and not stamped
+        #: Anchors whose digits decide whether a line has one.
+        self._digit_anchors = [
+            skeleton_of(anchor) for anchor in fmt.anchors if _DIGIT.search(anchor)
+        ]
+        self._reading = Shapes(self._line_numbers, self._inputs)
         self.shapes: dict[bytes, Shape | None] = {}
         #: Whether lines have their numbers at so many places that skeletons are looked for.
         self._is_varied = False
@@ -126,7 +142,7 @@ class Reader:
             # To join what the parser reads with few columns costs as much as they save.
             rows = list(self._rows(text, self.clock))
             return Columns(len(rows), rows=rows)
-        by_column: list[tuple[Places, dict[str, Floats]]] = []
+        by_column: list[ByColumn] = []
         by_parser = np.ones(len(whole), dtype=bool)
         is_long = whole.line_ends - whole.line_starts > LINE_BYTES
         for shape, lines in by_shape:
@@ -139,19 +155,42 @@ class Reader:
             elif kept.any():
                 columns = {name: column[kept] for name, column in read.columns.items()}
                 by_column.append((lines.lines[kept], columns))
-        parts = self._stamped(by_column, whole)
         places, rows = [], []
-        for index in np.flatnonzero(by_parser).tolist():
-            for row in self._rows(whole.line(index), self.clock):
-                places.append(index)
-                rows.append(row)
+        if self._format.in_order is None:
+            for index in np.flatnonzero(by_parser).tolist():
+                for row in self._rows(whole.line(index), self.clock):
+                    places.append(index)
+                    rows.append(row)
+        else:
+            by_column, places, rows = self._in_order(by_column, by_parser, whole)
+        parts = self._stamped(by_column, whole)
         if rows:
             parts.append((np.array(places), Columns(len(rows), rows=rows)))
         return _joined(parts)
 
-    def _stamped(
-        self, by_column: Sequence[tuple[Places, dict[str, Floats]]], whole: Text
-    ) -> list[tuple[Places, Columns]]:
+    def _in_order(
+        self, by_column: Sequence[ByColumn], by_parser: Flags, whole: Text
+    ) -> tuple[list[ByColumn], list[int], list[Row]]:
+        """Return the records of the numbers of lines, and those of the lines for the parser."""
+        in_order = self._format.in_order
+        assert in_order is not None
+        make, places, made, parsed_places, parsed = in_order.fields, [], [], [], []
+        events = events_of(by_column, len(whole))
+        for index, (event, is_parsed) in enumerate(zip(events, by_parser.tolist(), strict=True)):
+            if event is not None:
+                fields = make(event)
+                if fields is not None:
+                    places.append(index)
+                    made.append(fields)
+            elif is_parsed:
+                for row in self._rows(whole.line(index), self.clock):
+                    parsed_places.append(index)
+                    parsed.append(row)
+        columns = columns_of(made)
+        columns["rank"] = ranks_of(by_column, len(whole))[places]
+        return [(np.array(places, dtype=np.intp), columns)], parsed_places, parsed
+
+    def _stamped(self, by_column: Sequence[ByColumn], whole: Text) -> list[tuple[Places, Columns]]:
         """Return records that were read by columns with the stamps of some of them."""
         at_s = np.full(len(whole), np.nan)
         if by_column:
@@ -183,15 +222,26 @@ class Reader:
             if record is not None:
                 yield Row(record, rank, None if clock is None else clock.read(line))
 
+    def _line_numbers(self, text: bytes) -> list[LineNumbers]:
+        """Return the numbers of each row of a line, or of each line that others add to."""
+        if self._format.in_order is None:
+            return [{name: number_of(row, name) for name in NAMES} for row in self._rows(text)]
+        events = [
+            (line.rank, self._format.in_order.numbers(line.text))
+            for line in lines_with(text, self._format.anchors)
+        ]
+        return [{**event, "rank": rank} for rank, event in events if event is not None]
+
     def _inputs(self, text: bytes) -> Inputs:
-        """Return the numbers that the row of a line is made of."""
-        [row] = self._rows(text)
+        """Return the numbers that the row of a line is made of, or would be."""
         derived = self._format.derived
-        [line] = lines_with(text, self._format.anchors)
-        numbers = None if derived is None else derived.numbers(line.text)
-        if numbers is None:
-            return Inputs({name: number_of(row, name) for name in NAMES}, None)
-        return Inputs({**numbers, "rank": row.rank}, derived)
+        lines = [*lines_with(text, self._format.anchors)]
+        if derived is not None and len(lines) == 1:
+            numbers = derived.numbers(lines[0].text)
+            if numbers is not None:
+                return Inputs({**numbers, "rank": lines[0].rank}, derived)
+        rows = self._line_numbers(text)
+        return Inputs(rows[0] if rows else {}, None)
 
     def _shape(self, skeleton: bytes, text: Text, lines: Lines) -> Shape | None:
         """Return how lines of a skeleton are read; None: by the parser."""
@@ -201,7 +251,10 @@ class Reader:
         if len(line) > LINE_BYTES:
             return None
         if not any(anchor in line for anchor in self._format.anchors):
-            self.shapes[skeleton] = Shape(line, is_record=False, reads_all=True)
+            may_have_one = any(anchor in skeleton for anchor in self._digit_anchors)
+            self.shapes[skeleton] = (
+                None if may_have_one else Shape(line, is_record=False, reads_all=True)
+            )
         else:
             self._met[skeleton] += len(lines)
             if self._met[skeleton] < _LINES_TO_LEARN:
@@ -217,6 +270,8 @@ class Reader:
         return self.shapes[skeleton]
 
     def _learn(self, line: bytes) -> Shape | None:
+        if self._format.in_order is not None and any(word in line for word in WORDS):
+            return None  # whether it is heard is said by lines before it
         try:
             return self._reading.learn(line)
         except BrokenFormatError:

@@ -112,11 +112,10 @@ def rest_of_epoch(
 class RunningMean:
     """The mean of one epoch's iterations from ``since`` on, as it grows."""
 
-    def __init__(self, progress: Progress, fmt: Format, least_seconds: float) -> None:
-        """Windows shorter than ``least_seconds`` are joined with the next."""
+    def __init__(self, progress: Progress, fmt: Format) -> None:
         self._progress = progress
         self._since = fmt.running_since
-        self._least = least_seconds
+        self._least = fmt.least_seconds
         self._resolution = fmt.resolution * FINER
         #: How many prints added too little to the mean for its digits.
         self.too_coarse = 0
@@ -161,7 +160,7 @@ class RunningMean:
         new = count - last.count
         grown = total - last.seconds
         least = max(self._least, self._resolution * count)
-        self.too_coarse += grown < self._resolution * count
+        self.too_coarse += bool(self._resolution) and grown < self._resolution * count
         if new < 1 or grown <= total * ROUNDING or grown < least:
             return None
         own = grown / new

@@ -12,6 +12,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -30,7 +31,8 @@ _PROBES: Final = 4
 #: And for each length of a run of digits.
 _PROBES_OF_SIZE: Final = 2
 _RUN: Final = re.compile(rb"\d+")
-_DIGIT: Final = re.compile(rb"\d")
+#: Before digits that are part of a word; an exponent is none.
+_WORD_BEFORE: Final = re.compile(rb"[A-DF-Za-df-z_]$|(?<![\d.])[eE]$")
 
 
 class Row(NamedTuple):
@@ -45,21 +47,32 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """How an input is made of a number of the line: ``factor * number / per + offset``."""
+    """How an input is made of a number of the line: ``factor * number / per + offset``.
+
+    Or of the number's inverse.
+    """
 
     number: Number
     factor: float = 1.0
     per: float = 1.0
     offset: float = 0.0
+    is_inverse: bool = False
 
     def values(self, lines: Lines) -> Floats:
         """Return the input of each line."""
         values = lines.values(self.number)
+        if self.is_inverse:
+            with np.errstate(all="ignore"):
+                return np.divide(1.0, values)
         if self.per != 1.0:
             values = values / self.per
         if self.factor != 1.0:
             values = values * self.factor
         return values + self.offset if self.offset else values
+
+
+#: The numbers of a row, or of another thing that a line says, by name.
+LineNumbers = Mapping[str, "float | None"]
 
 
 class Inputs(NamedTuple):
@@ -87,6 +100,8 @@ class Shape:
     #: For each run of digits, the lengths at which it is read so, and those at which it is not.
     sizes: list[set[int]] = field(default_factory=list)
     refused: list[set[int]] = field(default_factory=list)
+    #: Runs of digits that are part of words, such as that of bf16: lines have the same ones.
+    of_words: frozenset[int] = frozenset()
 
 
 class ReadLines(NamedTuple):
@@ -103,34 +118,49 @@ class Shapes:
 
     def __init__(
         self,
-        names: Sequence[str],
-        rows: Callable[[bytes], Iterable[Row]],
+        rows: Callable[[bytes], Sequence[LineNumbers]],
         inputs: Callable[[bytes], Inputs],
     ) -> None:
-        """``rows`` is the parser, of a line with its marks; ``names`` are what a row has.
+        """``rows`` is the parser, of a line with its marks.
 
-        ``inputs`` gives the numbers that the one row of a line is made of.
+        ``inputs`` gives the numbers that the one row of a line is made of, or would be.
         """
-        self._names = names
         self._rows = rows
         self._inputs = inputs
 
     def learn(self, line: bytes) -> Shape | None:
         """Return how lines like this one are read; None: by the parser, line by line."""
+        of_words = frozenset(
+            run
+            for run, match in enumerate(_RUN.finditer(line))
+            if _WORD_BEFORE.search(line[: match.start()][-2:])
+        )
+        shape = self._learn(line, frozenset())
+        return self._learn(line, of_words) if shape is None and of_words else shape
+
+    def _learn(self, line: bytes, of_words: frozenset[int]) -> Shape | None:
         generator = random.Random(line)
-        probes = [line, *(_with_other_digits(line, generator) for _ in range(_PROBES))]
+        probes = [line]
+        probes += [_with_other_digits(line, generator, of_words) for _ in range(_PROBES)]
         rows = self._one_row_each(probes)
-        if rows is None or len({row is None for row in rows}) > 1:
+        if rows is None:
+            return None
+        inputs = [self._inputs(probe) for probe in probes]
+        # Of digits by which a line is a record, ``derived`` says which.
+        derived = inputs[0].derived
+        if derived is None and len({row is None for row in rows}) > 1:
             return None
         sizes = [len(run) for run in _RUN.findall(line)]
         shape = Shape(
             line,
-            is_record=rows[0] is not None,
+            is_record=derived is not None or rows[0] is not None,
+            derived=derived,
+            of_words=of_words,
             usual_sizes=sizes,
             sizes=[{size} for size in sizes],
             refused=[set() for _ in sizes],
         )
-        if shape.is_record and not self._find_rules(shape, probes):
+        if shape.is_record and not self._find_rules(shape, probes, inputs):
             return None
         return shape if self._agrees(shape, probes, rows) else None
 
@@ -159,12 +189,15 @@ class Shapes:
     def _refused_lines(self, shape: Shape, lines: Lines) -> Flags:
         """Return which lines have a run of digits of a length that is not read as the others."""
         refused = np.zeros(len(lines), dtype=bool)
+        texts = _RUN.findall(shape.line) if shape.of_words else []
+        for run in shape.of_words:
+            refused |= lines.values(Number((run,))) != float(texts[run])
         for run, (usual, column) in enumerate(zip(shape.usual_sizes, lines.sizes, strict=True)):
             if (column == usual).all():
                 continue
             for size in np.unique(column).tolist():
                 if size not in shape.sizes[run] and size not in shape.refused[run]:
-                    is_alike = self._is_alike(shape, run, size)
+                    is_alike = run not in shape.of_words and self._is_alike(shape, run, size)
                     (shape.sizes if is_alike else shape.refused)[run].add(size)
                 if size in shape.refused[run]:
                     refused |= column == size
@@ -175,7 +208,9 @@ class Shapes:
         generator = random.Random(size)
         begin, end = [match.span() for match in _RUN.finditer(shape.line)][run]
         line = shape.line[:begin] + b"0" * size + shape.line[end:]
-        probes = [_with_other_digits(line, generator) for _ in range(_PROBES_OF_SIZE)]
+        probes = [
+            _with_other_digits(line, generator, shape.of_words) for _ in range(_PROBES_OF_SIZE)
+        ]
         rows = self._one_row_each(probes)
         if rows is None:
             return False
@@ -183,17 +218,15 @@ class Shapes:
         sizes[run] = {size}
         return self._agrees(replace(shape, sizes=sizes), probes, rows)
 
-    def _one_row_each(self, lines: Sequence[bytes]) -> list[Row | None] | None:
+    def _one_row_each(self, lines: Sequence[bytes]) -> list[LineNumbers | None] | None:
         """Return the row of each line, or None for no row; None if a line has several."""
-        rows = [[*self._rows(line)] for line in lines]
+        rows = [self._rows(line) for line in lines]
         if any(len(line_rows) > 1 for line_rows in rows):
             return None
         return [line_rows[0] if line_rows else None for line_rows in rows]
 
-    def _find_rules(self, shape: Shape, probes: Sequence[bytes]) -> bool:
+    def _find_rules(self, shape: Shape, probes: Sequence[bytes], inputs: Sequence[Inputs]) -> bool:
         """Find the numbers of the line that a record is made of; return whether all are."""
-        inputs = [self._inputs(probe) for probe in probes]
-        shape.derived = inputs[0].derived
         columns = _columns(inputs)
         if columns is None:
             return False
@@ -209,7 +242,9 @@ class Shapes:
             shape.rules[name] = rule
         return True
 
-    def _agrees(self, shape: Shape, probes: Sequence[bytes], rows: Sequence[Row | None]) -> bool:
+    def _agrees(
+        self, shape: Shape, probes: Sequence[bytes], rows: Sequence[LineNumbers | None]
+    ) -> bool:
         """Return whether lines are read as the parser reads them."""
         [lines] = _lines(probes).values()
         read = self.read(shape, lines)
@@ -220,9 +255,9 @@ class Shapes:
                 return False
         return True
 
-    def _is_same(self, columns: Mapping[str, Floats], index: int, row: Row) -> bool:
-        for name in self._names:
-            parsed = number_of(row, name)
+    def _is_same(self, columns: Mapping[str, Floats], index: int, row: LineNumbers) -> bool:
+        for name in {*row, *columns}:
+            parsed = row.get(name)
             value = float(columns[name][index]) if name in columns else math.nan
             if math.isnan(value) != (parsed is None):
                 return False
@@ -263,8 +298,15 @@ def _columns(inputs: Sequence[Inputs]) -> dict[str, Floats] | None:
     return None if any(np.isnan(column).any() for column in columns.values()) else columns
 
 
-def _with_other_digits(line: bytes, generator: random.Random) -> bytes:
-    return _DIGIT.sub(lambda _: str(generator.randint(1, 9)).encode(), line)
+def _with_other_digits(line: bytes, generator: random.Random, of_words: frozenset[int]) -> bytes:
+    runs = count()
+
+    def new_digits(match: re.Match[bytes]) -> bytes:
+        if next(runs) in of_words:
+            return match[0]
+        return b"".join(b"%d" % generator.randint(1, 9) for _ in match[0])
+
+    return _RUN.sub(new_digits, line)
 
 
 def _rule(values: Floats, candidates: Iterable[tuple[Number, Floats]]) -> _Rule | None:
@@ -283,6 +325,8 @@ def _rule(values: Floats, candidates: Iterable[tuple[Number, Floats]]) -> _Rule 
             whole_per, whole_factor = float(np.round(per)), float(np.round(factor))
             if whole_per and (values == texts / whole_per).all():
                 return _Rule(number, per=whole_per)
+            if (values == 1 / texts).all():
+                return _Rule(number, is_inverse=True)
             if (values == texts * whole_factor).all():
                 return _Rule(number, factor=whole_factor)
             if (np.abs(values - factor * texts) <= 1e-12 * np.abs(values)).all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -39,7 +40,10 @@ class Counted(NamedTuple):
 
 
 def count_at_once(
-    columns: Columns, progress: Progress, fmt: Format, usual_work: float | None
+    columns: Columns,
+    progress: Progress,
+    fmt: Format,
+    usual_work: float | None,
 ) -> Counted | None:
     """Return the windows of the records, and move ``progress`` on; None if they are not steady.
 
@@ -62,7 +66,8 @@ def count_at_once(
     begins = later != 0
     falls = (fmt.counter == "either") & (further <= 0)
     restarts = begins & ((fmt.counter == "epoch") | falls)
-    if not np.all((later >= 0) & (restarts | (further > 0))):
+    goes_on = further >= 0 if fmt.counter == "stalls" else further > 0
+    if not np.all((later >= 0) & (restarts | goes_on)):
         return None
     done = step + 1 - fmt.first_step
     carried = _carried(columns["epoch_steps"], step, later, restarts, progress, fmt)
@@ -93,7 +98,7 @@ def count_at_once(
     progress.epoch = None if progress.epoch is None else int(epoch[-1])
     progress.counted = int(counted[-1])
     if not restarts.all():
-        progress.interval = int(further[~restarts][-1])
+        progress.interval = max(1, int(further[~restarts][-1]))
     progress.epoch_begins = bool(begins[-1])
     progress.running = running
     kept = {name: column[has_speed] for name, column in windows.items()}
@@ -178,11 +183,13 @@ def _undone(
 ) -> _Undone | None:
     """Make running means those of their own iterations; None if that is not steady."""
     # A mean that is rounded may have to be taken apart over several prints.
-    if not fmt.resolution:
+    if not fmt.resolution and not fmt.least_seconds:
         state = _undo(windows, step, restarts, carried, before, fmt.running_since)
         if state is not None:
             return _Undone(state, np.ones(len(step), dtype=bool), 0)
-    return None if fmt.carries_over else _undo_each(windows, step, restarts, before, fmt)
+    if fmt.carries_over:
+        return None
+    return _undo_each(windows, step, restarts, before, fmt)
 
 
 def _undo(
@@ -226,23 +233,40 @@ def _undo(
     )
 
 
-def _undo_each(
-    windows: dict[str, Floats],
-    step: Floats,
+def _only_grows(totals: Floats, before: RunningState, warm: Flags, restarts: Flags) -> bool:
+    """Return whether the time of a mean that goes on only grows."""
+    goes_on = before.warm and bool(warm.all()) and not restarts.any()
+    return goes_on and bool((np.diff(totals, prepend=before.seconds) >= -ROUNDING * totals).all())
+
+
+def _apart(totals: Floats, last: float, least: float) -> list[int]:
+    """Return the first place after which each time is ``least`` more than at the one before."""
+    times, place = totals.tolist(), 0
+    places: list[int] = []
+    while True:
+        # A sum rounds otherwise than the difference that counts.
+        place = bisect_left(times, (last + least) * (1 - ROUNDING), place)
+        while place < len(times) and (
+            times[place] - last < least or times[place] - last <= times[place] * ROUNDING
+        ):
+            place += 1
+        if place >= len(times):
+            return places
+        places.append(place)
+        last = times[place]
+        place += 1
+
+
+def _far_enough(
+    counts: Floats,
+    totals: Floats,
+    warm: Flags,
     restarts: Flags,
     before: RunningState,
     fmt: Format,
-) -> _Undone | None:
-    """Do the same where some prints are too close: their iterations are added to the next.
-
-    None if no print has a window.
-    """
-    rate, seconds, wait = windows["rate"], windows["seconds_each"], windows["wait_each"]
-    resolution = fmt.resolution * FINER
-    warm = step >= fmt.running_since
-    counts = np.where(warm, step - fmt.running_since + 1, step + 1)
-    mean = np.where(np.isnan(rate), seconds, 1 / rate)
-    totals = mean * counts
+) -> tuple[list[int], list[int], int]:
+    """Return which prints have a window, from which one on, and how many are too coarse."""
+    resolution, least_s = fmt.resolution * FINER, fmt.least_seconds
     rows = zip(counts.tolist(), totals.tolist(), warm.tolist(), restarts.tolist(), strict=True)
     last, last_warm, taken, bases = -1, before.warm, [], []
     last_count, last_total = before.count, before.seconds
@@ -252,16 +276,35 @@ def _undo_each(
             last, last_count, last_total, last_warm = _NOWHERE, 0, 0.0, False
         goes_on = last_warm or not is_warm
         grown = total - last_total if goes_on else total
-        too_coarse += grown < resolution * count
+        too_coarse += bool(resolution) and grown < resolution * count
         new = count - last_count if goes_on else count
-        if new < 1 or grown <= total * ROUNDING or grown < resolution * count:
+        if new < 1 or grown <= total * ROUNDING or grown < max(least_s, resolution * count):
             continue
         taken.append(place)
         bases.append(last if goes_on else _NOWHERE)
         last, last_count, last_total, last_warm = place, count, total, is_warm
-    if not taken:
-        return None
-    kept, base = np.array(taken), np.array(bases)
+    return taken, bases, too_coarse
+
+
+def _undo_each(
+    windows: dict[str, Floats],
+    step: Floats,
+    restarts: Flags,
+    before: RunningState,
+    fmt: Format,
+) -> _Undone:
+    """Do the same where some prints are too close: their iterations are added to the next."""
+    rate, seconds, wait = windows["rate"], windows["seconds_each"], windows["wait_each"]
+    warm = step >= fmt.running_since
+    counts = np.where(warm, step - fmt.running_since + 1, step + 1)
+    mean = np.where(np.isnan(rate), seconds, 1 / rate)
+    totals = mean * counts
+    if not fmt.resolution and _only_grows(totals, before, warm, restarts):
+        taken = _apart(totals, before.seconds, fmt.least_seconds)
+        bases, too_coarse = [-1, *taken[:-1]][: len(taken)], 0
+    else:
+        taken, bases, too_coarse = _far_enough(counts, totals, warm, restarts, before, fmt)
+    kept, base = np.array(taken, dtype=np.intp), np.array(bases, dtype=np.intp)
 
     def previous(column: Floats, first: float) -> Floats:
         return np.where(base == _NOWHERE, 0.0, np.where(base < 0, first, column[base]))
@@ -276,9 +319,11 @@ def _undo_each(
     windows["first"][kept] = windows["last"][kept] - new_of_all + 1
     has_window = np.zeros(len(step), dtype=bool)
     has_window[kept] = True
-    end = kept[-1]
+    end = taken[-1] if taken else -1
     if restarts[end + 1 :].any():
         state = RunningState()
+    elif not taken:
+        state = before
     else:
         state = RunningState(
             count=int(counts[end]),

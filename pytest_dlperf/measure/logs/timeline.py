@@ -13,6 +13,7 @@ import numpy as np
 
 from pytest_dlperf.measure.logs.bars import Bars
 from pytest_dlperf.measure.logs.declare import Format, LogRecord, measured, waited
+from pytest_dlperf.measure.logs.pieces import Prints, pieces
 from pytest_dlperf.measure.logs.ranks import Ranks, whole_steps
 from pytest_dlperf.measure.logs.records import Columns
 from pytest_dlperf.measure.logs.running import Progress, RunningMean, UsualWork, rest_of_epoch
@@ -21,20 +22,12 @@ from pytest_dlperf.measure.logs.steady import count_at_once
 from pytest_dlperf.measure.logs.trained import Untrained
 from pytest_dlperf.measure.logs.windows import LogWindow, LogWindows
 
-#: The last records of a block are counted one by one, since ranks may print them again.
+#: The last steps of a piece are counted one by one, since ranks may print them again.
 _LATEST: Final = 3
 #: The first windows too, since they show where the log begins.
 _EARLIEST: Final = 8
-#: Fields of records that are counted one by one: words between prints.
-_ONE_BY_ONE: Final = (
-    "whole_run",
-    "aside",
-    "skip_word",
-    "skipped_in_all",
-    "other_loss_lost",
-)
-#: A window has so many times the seconds to which its clock is rounded: shorter ones are joined.
-_FINER_CLOCK: Final = 5
+#: Fewer records than this cost less one by one.
+_FEWEST: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,10 +64,7 @@ class Timeline:
         self._work = UsualWork(fmt.cost_resolution)
         #: Prints that include the time of something other than training.
         self.left_out = 0
-        # A bar shows whole seconds.
-        least = _FINER_CLOCK * (1.0 if fmt.bar else fmt.clock_resolution)
-        least = max(0.0, least - 1e-6)
-        self._mean = RunningMean(self._progress, fmt, least)
+        self._mean = RunningMean(self._progress, fmt)
 
     @property
     def iterations(self) -> int:
@@ -116,55 +106,73 @@ class Timeline:
 
     def add(self, columns: Columns) -> None:
         """Take in the records of a block, in the order of the log."""
+        for begin, end in pieces(columns):
+            self._add_piece(columns.part(begin, end))
+
+    def _add_piece(self, columns: Columns) -> None:
+        """Take in records at once where they are steady, else by halves."""
         begin = 0
-        # An evaluation's time is in the record after it.
-        while begin < columns.length and (len(self.windows) < _EARLIEST or self.bars.aside):
+        while begin < columns.length and not self._is_begun:
             self._add(columns.row(begin))
             begin += 1
-        end = columns.length - _LATEST
-        if begin < end and "rank" in columns:
-            leads = self.ranks.leads(columns)
-            later = None if leads is None else leads[leads >= begin]
-            places = None if later is None else whole_steps(columns, later, _LATEST)
-            end = begin
-            if later is not None and places is not None:
-                first, last = later[[*places]].tolist()
-                for index in range(begin, first):
+        if columns.length - begin >= _FEWEST:
+            columns, begin = columns.part(begin, columns.length), 0
+            prints = Prints(columns)
+            leads = self.ranks.leads(prints.columns)
+            places = None if leads is None else whole_steps(prints.columns, leads, _LATEST)
+            if leads is not None and places is not None:
+                first, last = prints.places[leads[[*places]]].tolist()
+                for index in range(first):
                     self._add(columns.row(index))
-                begin, end = first, last
-        if begin < end and self._add_at_once(columns.part(begin, end)):
-            begin = end
+                columns = columns.part(first, columns.length)
+                if self._add_at_once(columns.part(0, last - first)):
+                    begin = last - first
+            if not begin:
+                half = columns.length // 2
+                self._add_piece(columns.part(0, half))
+                self._add_piece(columns.part(half, columns.length))
+                return
         for index in range(begin, columns.length):
             self._add(columns.row(index))
 
+    @property
+    def _is_begun(self) -> bool:
+        """Whether it is known where the log begins, and nothing waits for the next print."""
+        # Where only the whole run has a rate there is no window.
+        begun = self.steps if self._format.averaging == "whole" else len(self.windows)
+        # An evaluation's time is in the record after it.
+        waits = self.bars.aside or self.untrained.has_words
+        return begun >= _EARLIEST and not waits
+
     def _add_at_once(self, columns: Columns) -> bool:
-        fmt = self._format
-        if fmt.counter == "stalls" or fmt.averaging == "whole":
+        """Take in records of which the first is of a new step; False if they are not steady."""
+        fmt, prints = self._format, Prints(columns)
+        leads = self.ranks.leads(prints.columns)
+        joined = None if leads is None else self.ranks.joined(prints.columns, leads)
+        drawn = self.bars.drawn(columns)
+        if leads is None or joined is None or drawn is None:
             return False
-        if fmt.bar or fmt.clock_resolution or self.untrained.has_words:
-            return False
-        if any(name in columns for name in _ONE_BY_ONE):
-            return False
-        prints, joined = columns.length, None
-        if "rank" in columns or self.ranks.lines:
-            leads = self.ranks.leads(columns)
-            if leads is None or not len(leads) or leads[0] != 0:
-                return False
-            joined = self.ranks.joined(columns, leads)
-            columns = joined.columns
-        counted = count_at_once(columns, self._progress, fmt, self._work.usual)
+        steps, before = joined.columns, self._progress.counted
+        counted = count_at_once(steps, self._progress, fmt, self._work.usual)
         if counted is None:
             return False
-        if joined is not None:
-            self.ranks.take(joined)
-        self.untrained.take_columns(columns, counted.first, counted.last)
+        self.ranks.take(joined, columns["rank"])
+        self.bars.take(drawn)
+        self.untrained.take_columns(steps, counted.first, counted.last)
+        places = prints.places[leads]
+        losses = columns["loss"].copy()
+        losses[np.setdiff1d(prints.places, places, assume_unique=True)] = np.nan
+        if fmt.bar:
+            steps_before = np.searchsorted(places, np.arange(columns.length), side="right")
+            counts = np.concatenate([[before], counted.last])[steps_before]
+            self.untrained.take_samples(losses, columns["grad_norm"], counts)
+            losses = columns["loss"]
         self._mean.too_coarse += counted.too_coarse
-        self.prints += prints
-        self.steps += columns.length
-        ends = (columns[name][-1] for name in ("total", "epochs", "epoch_steps"))
+        self.prints += prints.columns.length
+        self.steps += steps.length
+        ends = (steps[name][-1] for name in ("total", "epochs", "epoch_steps"))
         of_all = [None if np.isnan(end) else int(end) for end in ends]
         self.total, self.epochs, self.epoch_steps = of_all
-        losses = columns["loss"]
         printed = losses[~np.isnan(losses)]
         if len(printed):
             self.loss_last = float(printed[-1])

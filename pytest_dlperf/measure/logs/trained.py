@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Beyond this number stretches are joined two by two, so that memory is bounded for any log.
 _MOST_STRETCHES: Final = 1 << 14
 #: Bytes of which every line below has some; ``nan`` finds lines of losses.
-_ANCHORS: Final = (
+WORDS: Final = (
     b"verflow",
     b"OVERFLOW",
     b"nan",
@@ -102,7 +102,7 @@ def with_words(fmt: Format) -> Format:
         return record
 
     every_line = b"\n" in fmt.anchors
-    return replace(fmt, parse=parse, anchors=fmt.anchors if every_line else fmt.anchors + _ANCHORS)
+    return replace(fmt, parse=parse, anchors=fmt.anchors if every_line else fmt.anchors + WORDS)
 
 
 def _with_skip(line: bytes, record: LogRecord | None) -> LogRecord | None:
@@ -305,19 +305,42 @@ class Untrained:
 
     def sample(self, record: LogRecord, last: int) -> None:
         """Take in a loss that is printed beside a progress bar, for all since the one before."""
-        if record.loss is None and record.grad_norm is None:
+        self._sample(record.loss, record.grad_norm, last)
+
+    def _sample(self, loss: float | None, norm: float | None, last: int) -> None:
+        if loss is None and norm is None:
             return
-        is_lost = _is_lost(record.loss) or _is_lost(record.grad_norm) or self._is_zero(record)
-        if is_lost:
+        if _is_lost(loss) or _is_lost(norm) or self._is_zero(loss, norm):
             self._losses.add(self._sampled_at + 1, last, last - self._sampled_at)
-        if record.loss is not None:
+        if loss is not None:
             self._note_loss(last)
-            self._last_loss = record.loss or self._last_loss
+            self._last_loss = loss or self._last_loss
         self._sampled_at = last
+
+    def take_samples(self, losses: Floats, norms: Floats, last: Floats) -> None:
+        """Take in many of them, each at its last iteration."""
+        places = np.flatnonzero(~(np.isnan(losses) & np.isnan(norms)))
+        losses, norms, last = losses[places], norms[places], last[places]
+        if (np.isinf(losses) | np.isinf(norms) | (losses == 0)).any():
+            for loss, norm, end in zip(
+                *map(_numbers, (losses, norms)), last.tolist(), strict=True
+            ):
+                self._sample(loss, norm, int(end))
+        elif len(places):
+            self._note_losses(last[~np.isnan(losses)])
+            self._last_loss = next(
+                (loss for loss in reversed(_numbers(losses)) if loss is not None), self._last_loss
+            )
+            self._sampled_at = int(last[-1])
 
     def take_columns(self, columns: Columns, first: Floats, last: Floats) -> None:
         """Take in many prints at once, with no words between them."""
-        losses, norms = columns["loss"], columns["grad_norm"]
+        steps, losses, norms = columns["step"], columns["loss"], columns["grad_norm"]
+        if self._format.counter == "stalls":
+            before = -1 if self._step is None else self._step
+            for stalled in last[np.diff(steps, prepend=before) == 0].tolist():
+                self._printed_skips.add(int(stalled), int(stalled), 1)
+        self._step = int(steps[-1])
         explained = np.zeros(len(last), dtype=bool)
         for name, stretches in (
             ("skipped", self._printed_skips),
@@ -327,13 +350,17 @@ class Untrained:
                 explained |= columns[name] > 0
                 for row in np.flatnonzero(columns[name] > 0):
                     stretches.add(int(first[row]), int(last[row]), float(columns[name][row]))
+        if self._format.bar:
+            return
         for row in np.flatnonzero(np.isinf(losses) | (np.isinf(norms) & ~explained)):
             self._losses.add(int(first[row]), int(last[row]), float(last[row] - first[row] + 1))
         printed = np.flatnonzero(~np.isnan(losses))
         for row in printed if (losses == 0).any() else printed[-1:]:
             norm = None if np.isnan(norms[row]) else float(norms[row])
             self._note_zero(float(losses[row]), norm, int(first[row]), int(last[row]))
-        ends = last[~np.isnan(losses)]
+        self._note_losses(last[~np.isnan(losses)])
+
+    def _note_losses(self, ends: Floats) -> None:
         if len(ends):
             gaps = np.diff(ends, prepend=self._loss_at)
             self._loss_gap = max(self._loss_gap, int(gaps.max()))
@@ -402,12 +429,12 @@ class Untrained:
         self._loss_count += 1
         self._loss_at = last
 
-    def _is_zero(self, record: LogRecord) -> bool:
+    def _is_zero(self, loss: float | None, norm: float | None) -> bool:
         """Return whether a loss of 0 stands for one that was lost.
 
         A model that learns its data by heart comes to 0 by and by.
         """
-        if not self._format.zero_is_lost or record.loss != 0 or record.grad_norm is not None:
+        if not self._format.zero_is_lost or loss != 0 or norm is not None:
             return False
         return math.isnan(self._last_loss) or abs(self._last_loss) > _NEAR_ZERO
 
@@ -421,3 +448,7 @@ _SOON: Final = 10
 
 def _is_lost(value: float | None) -> bool:
     return value is not None and not math.isfinite(value)
+
+
+def _numbers(column: Floats) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in column.tolist()]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pytest_dlperf.measure.logs.clean import plain
@@ -24,7 +24,9 @@ from pytest_dlperf.measure.logs.records import Reader
 from pytest_dlperf.measure.logs.registry import named
 from pytest_dlperf.measure.logs.shapes import Shape
 from pytest_dlperf.measure.logs.steady import count_at_once
-from tests.helpers.log_lines import WRITERS, mmseg, torchtitan
+from pytest_dlperf.measure.logs.trained import with_words
+from tests.helpers.language_lines import deepspeed_chat, llmc
+from tests.helpers.log_lines import WRITERS, megatron, mmseg, torchtitan
 from tests.helpers.log_writer import BATCH, Writer
 from tests.helpers.paddle_lines import paddleclas, paddleclas_dynamic, paddlevideo
 
@@ -199,6 +201,7 @@ def test_lines_without_a_shape_are_between_those_that_have_one():
     assert [columns.row(i).record for i in range(columns.length)] == parsed
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.from_regex(r"\A[0-9]{1,20}(,[0-9]{3}){0,2}(\.[0-9]{0,20})?([eE][+-]?[0-9]{1,3})?\Z"),
     st.from_regex(r"\A[0-9]{1,20}(,[0-9]{3}){0,2}(\.[0-9]{0,20})?([eE][+-]?[0-9]{1,3})?\Z"),
@@ -207,6 +210,8 @@ def test_lines_without_a_shape_are_between_those_that_have_one():
 @example("1,234.5", "1,234.25")
 @example("9007199254740993", "0.1234567890123456789")
 @example("1.5e-07", "1.25E+22")
+@example("0.24735180123456789", "53.701882345678901")
+@example("9007199254740993.0", "4503599627370497.5")
 def test_a_number_is_what_float_reads(first: str, second: str):
     numbers = (first, second)
     text = Text("".join(f"{number} of 2\n" for number in numbers).encode())
@@ -307,3 +312,44 @@ def test_a_block_without_a_record_has_no_columns():
     columns = Reader(named("paddleseg")).columns("".join(f"{line}\n" for line in lines).encode())
     assert columns.length == 0
     assert "step" not in columns
+
+
+@pytest.mark.parametrize(
+    ("name", "writer"), WRITERS, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_every_format_is_read_by_columns(name: str, writer: Writer):
+    reader = Reader(with_words(named(name).for_log()))
+    running = named(name).averaging == "running"
+    lines = [writer(i, 0.25 if running else 0.25 + i % 7 / 10) for i in range(600)]
+    columns = reader.columns(plain("\n".join(lines).encode() + b"\n"))
+    assert columns.length > 500
+    assert reader.shapes
+    assert None not in reader.shapes.values()
+
+
+def test_a_quotient_with_0_is_no_record():
+    line = megatron(5, 0.5).replace("(ms): 500.0", "(ms): 0.0").encode()
+    assert named("megatron").parse(line) is None
+
+
+def test_digits_of_a_word_are_those_of_the_word():
+    lines = [llmc(i, 0.2 + i / 1000) for i in range(600)]
+    lines[300:310] = [line.replace("bf16", "bf99") for line in lines[300:310]]
+    fmt = named("llm.c")
+    columns = Reader(fmt).columns(plain("\n".join(lines).encode() + b"\n"))
+    parsed = [fmt.parse(line.encode()) for line in lines]
+    assert [columns.row(i).record for i in range(columns.length)] == parsed
+    assert np.isnan(columns["mfu"]).sum() == 10
+
+
+def test_an_anchor_is_looked_for_with_its_digits():
+    fmt = named("deepspeed-chat")
+    lines = plain("\n".join(deepspeed_chat(i, 0.5) for i in range(300)).encode()).split(b"\n")
+    lines = [
+        other
+        for line in lines
+        for other in ([line.replace(b"E2E", b"E3E"), line] if b"E2E" in line else [line])
+    ]
+    columns = Reader(fmt).columns(b"\n".join(lines) + b"\n")
+    by_line = Reader(replace(fmt, by_shape=False)).columns(b"\n".join(lines) + b"\n")
+    assert columns["rate"].tolist() == pytest.approx(by_line["rate"].tolist(), nan_ok=True)

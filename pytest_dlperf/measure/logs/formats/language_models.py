@@ -37,7 +37,8 @@ def _nemo_fields(numbers: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
     # As in ``Derived``
     import numpy as np
 
-    step, seconds = numbers["step"], numbers["seconds"]
+    # A bar prints it with decimals.
+    step, seconds = numbers["step"] // 1, numbers["seconds"]
     fields = {"step": step, "seconds": seconds, "is_record": (step >= 0) & (seconds > 0)}
     if "loss" in numbers:
         fields["loss"] = numbers["loss"]

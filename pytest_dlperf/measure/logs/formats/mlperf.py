@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pytest_dlperf.measure.logs.declare import (
+    Event,
     Format,
+    InOrder,
     LogRecord,
     built_in,
     finite,
@@ -23,8 +25,44 @@ _TRAINING_STOPS: Final = ("block_stop", "eval_start")
 _LOSSES: Final = ("loss", "train_loss", "reduced_train_loss")
 
 
+#: Numbers of the metadata of a block or an evaluation.
+_OF_BLOCK: Final = ("step", "samples_count", "epoch_count", "epoch_num", "first_epoch_num")
+
+
+def _numbers(line: bytes) -> Event | None:
+    """Return the numbers of an event that says something of speed; None if it does not."""
+    event = json_object(line.partition(_MLPERF)[2])
+    if event is None:
+        return None
+    key, value, metadata = event.get("key"), event.get("value"), event.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if not isinstance(key, str):
+        return None
+    if key == "global_batch_size":
+        return {"batch": measured(json_count(value)) or 0.0}
+    if key == "max_sequence_length":
+        return {"sequence": measured(json_count(value)) or 0.0}
+    if key in _STATS:
+        value = value if isinstance(value, dict) else {"throughput": value}
+        return {
+            "rate": finite(value.get("throughput")),
+            "step_seconds": measured(finite(value.get("train_step_time"))),
+            "loss": next((json_loss(value[name]) for name in _LOSSES if name in value), None),
+            "step": _first(metadata, "step", "epoch_num"),
+        }
+    clock_ms = json_count(event.get("time_ms"))
+    if clock_ms is None or key not in _TRAINING_GOES_ON + _TRAINING_STOPS:
+        return None
+    return {
+        "clock_ms": clock_ms,
+        "goes_on": float(key in _TRAINING_GOES_ON),
+        "is_block": float(key.startswith("block")),
+        **{name: json_count(metadata.get(name)) for name in _OF_BLOCK},
+    }
+
+
 class _Events:
-    """Reads the events of one log in their order.
+    """Makes the records of one log of its events, in their order.
 
     A record is a ``throughput`` or a ``train_step_time`` with its step. A log without them has
     records of blocks: by a ``train_step_time`` without a step, else by the clock of its events.
@@ -43,65 +81,53 @@ class _Events:
         #: Records of steps are better than those of blocks.
         self._has_stats = False
 
-    def __call__(self, line: bytes) -> LogRecord | None:
-        """Read a line; None if it is not a record."""
-        event = json_object(line.partition(_MLPERF)[2])
-        if event is None:
-            return None
-        key, value, metadata = event.get("key"), event.get("value"), event.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        if not isinstance(key, str):
-            return None
-        if key == "global_batch_size":
-            self._batch = measured(json_count(value))
-        elif key == "max_sequence_length":
-            self._sequence = measured(json_count(value))
-        elif key in _STATS:
-            return self._stats(
-                value if isinstance(value, dict) else {"throughput": value}, metadata
-            )
-        elif key in _TRAINING_GOES_ON or key in _TRAINING_STOPS:
-            return self._block(key, json_count(event.get("time_ms")), metadata)
+    def __call__(self, event: Event) -> Event | None:
+        """Take in an event; return the fields of its record, or None if it is not one."""
+        if "clock_ms" in event:
+            return self._block(event)
+        if "batch" in event:
+            self._batch = event["batch"] or None
+        elif "sequence" in event:
+            self._sequence = event["sequence"] or None
+        else:
+            return self._stats(event)
         return None
 
-    def _stats(self, value: Mapping[str, Any], metadata: Mapping[str, Any]) -> LogRecord | None:
-        loss = next((json_loss(value[name]) for name in _LOSSES if name in value), None)
-        rate, seconds = finite(value.get("throughput")), finite(value.get("train_step_time"))
-        step = _first(metadata, "step", "epoch_num")
+    def _stats(self, event: Event) -> Event | None:
+        loss, rate, step = event.get("loss"), event.get("rate"), event.get("step")
+        seconds = event.get("step_seconds")
         # A part of an epoch counts no steps.
         if rate is not None and step is not None and step == int(step):
             self._has_stats = True
-            return LogRecord(step=int(step), rate=rate, loss=loss)
+            return {"step": step, "rate": rate, "loss": loss}
         if rate is not None:
-            return LogRecord(step=-1, whole_run=rate)
-        if measured(seconds) is not None and step is None:
+            return {"step": -1, "whole_run": rate}
+        if seconds is not None and step is None:
             self._step_seconds = seconds
-        if measured(seconds) is None or step is None or self._batch is None:
-            return None if loss is None else LogRecord(step=-1, loss=loss)
-        assert seconds is not None
+        if seconds is None or step is None or self._batch is None:
+            return None if loss is None else {"step": -1, "loss": loss}
         self._has_stats = True
-        return LogRecord(
-            step=int(step) + 1,
-            rate=self._batch / seconds,
-            seconds=seconds,
-            work=self._batch,
-            loss=loss,
-        )
+        return {
+            "step": step // 1 + 1,
+            "rate": self._batch / seconds,
+            "seconds": seconds,
+            "work": self._batch,
+            "loss": loss,
+        }
 
-    def _block(
-        self, key: str, clock_ms: float | None, metadata: Mapping[str, Any]
-    ) -> LogRecord | None:
+    def _block(self, event: Event) -> Event | None:
         """Take in that training goes on or stops; return the record of what it did between."""
+        clock_ms = event["clock_ms"]
         if self._batch is None or clock_ms is None:
             return None
-        if key in _TRAINING_GOES_ON:
+        if event["goes_on"]:
             self._since_s = clock_ms / 1000
-            if key == "block_start":
-                self._block_samples = self._samples_of(metadata, "epoch_count")
+            if event["is_block"]:
+                self._block_samples = self._samples_of(event, "epoch_count")
             return None
         since_s, self._since_s = self._since_s, None
         step_seconds, self._step_seconds = self._step_seconds, None
-        begin, end = self._samples, self._samples_at(key, metadata)
+        begin, end = self._samples, self._samples_at(event)
         if end is None or end <= begin:
             return None
         self._samples = end
@@ -110,32 +136,32 @@ class _Events:
         if self._has_stats or measured(step_seconds) is None:
             return None
         assert step_seconds is not None
-        return LogRecord(
-            start=int(begin / self._batch),
-            step=int(end / self._batch),
-            rate=self._batch / step_seconds,
-            seconds=step_seconds,
-            work=self._batch,
-        )
+        return {
+            "start": int(begin / self._batch),
+            "step": int(end / self._batch),
+            "rate": self._batch / step_seconds,
+            "seconds": step_seconds,
+            "work": self._batch,
+        }
 
-    def _samples_at(self, key: str, metadata: Mapping[str, Any]) -> float | None:
+    def _samples_at(self, event: Event) -> float | None:
         """Return the samples that the run has had when training stops; None if nothing says it."""
         # NVIDIA's samples are those of a block, and its steps those of the run.
-        step = json_count(metadata.get("step"))
+        step = event.get("step")
         if step is not None and self._batch is not None:
             return step * self._batch
-        samples = json_count(metadata.get("samples_count"))
+        samples = event.get("samples_count")
         if samples is not None:
             return samples
-        if key == "eval_start":
-            return self._samples_of(metadata, "epoch_num")
-        first = self._samples_of(metadata, "first_epoch_num")
+        if not event["is_block"]:
+            return self._samples_of(event, "epoch_num")
+        first = self._samples_of(event, "first_epoch_num")
         block = self._block_samples
         return None if first is None or block is None else first + block
 
-    def _samples_of(self, metadata: Mapping[str, Any], name: str) -> float | None:
+    def _samples_of(self, event: Event, name: str) -> float | None:
         """Return a count of tokens in samples; one of epochs is None."""
-        tokens = json_count(metadata.get(name))
+        tokens = event.get(name)
         if tokens is None or self._batch is None or self._sequence is None:
             return None
         update = self._batch * self._sequence
@@ -148,8 +174,12 @@ def _first(metadata: Mapping[str, Any], *names: str) -> float | None:
     return next(numbers, None)
 
 
+def _begin() -> InOrder:
+    return InOrder(_numbers, _Events())
+
+
 def _alone(line: bytes) -> LogRecord | None:
-    return _Events()(line)
+    return _begin()(line)
 
 
 FORMATS: Final = built_in(
@@ -169,6 +199,6 @@ FORMATS: Final = built_in(
         anchors=(b'"tracked_stats"', b'"key": "throughput"', b'"block_st', b'"eval_st'),
         context_anchors=(b'"global_batch_size"', b'"max_sequence_length"'),
         parse=_alone,
-        begin=_Events,
+        begin=_begin,
     ),
 )

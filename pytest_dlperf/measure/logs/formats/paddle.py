@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
-from pytest_dlperf.measure.logs.declare import Field, Format, LogRecord, Loss, built_in, parser
+from pytest_dlperf.measure.logs.declare import (
+    Derived,
+    Field,
+    Format,
+    Loss,
+    Numbers,
+    built_in,
+    parser,
+)
 
 _RATE: Final = Field(rb"\bips: ")
 _BATCH_COST: Final = Field(rb"\bbatch_cost: ")
@@ -29,17 +38,25 @@ _STEPS_A_SECOND: Final = Field(rb"\binterval_steps_per_second: ")
 _TRAINER_LOSS: Final = Loss(rb"\bloss: ")
 
 
-def _nlp_trainer(line: bytes) -> LogRecord | None:
-    """Read a record; updates a second since the last print have too few digits by themselves."""
+def _nlp_numbers(line: bytes) -> Mapping[str, float | None] | None:
+    """Read the numbers of a record."""
     step, runtime = _TRAINER_STEP.whole(line), _TRAINER_RUNTIME(line)
     speed = _STEPS_A_SECOND(line)
     if step is None or runtime is None or speed is None:
         return None
+    return {"step": step, "runtime": runtime, "speed": speed, "loss": _TRAINER_LOSS(line)}
+
+
+def _nlp_fields(numbers: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
+    """Make the seconds; updates a second since the last print have too few digits for it."""
+    # As in ``Derived``
+    import numpy as np
+
+    fields = dict(numbers)
+    runtime, speed = fields.pop("runtime"), fields.pop("speed")
     # The speed has few digits, but the updates are a whole number.
-    updates = round(max(0.0, min(runtime * speed, 1e9)))
-    if updates < 1:
-        return None
-    return LogRecord(step=step, seconds=runtime / updates, loss=_TRAINER_LOSS(line))
+    updates = np.rint(np.clip(runtime * speed, 0.0, 1e9))
+    return {**fields, "seconds": runtime / updates, "is_record": updates >= 1}
 
 
 FORMATS: Final = built_in(
@@ -198,7 +215,7 @@ FORMATS: Final = built_in(
         first_step=1,
         counter="global",
         anchors=(b"interval_steps_per_second: ",),
-        parse=_nlp_trainer,
+        parse=Derived(_nlp_numbers, _nlp_fields),
     ),
     # PLSC (ArcFace): ``plsc/entry.py`` at 9bba9c9. ``qps`` counts the global batch, times only
     # the executor (not the wait for data), and every rank prints it.

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from pytest_dlperf.measure.logs.bar_clock import CLOCK, bar_fields, bar_numbers
 from pytest_dlperf.measure.logs.declare import (
     GIB,
     Derived,
     Either,
     Field,
     Format,
-    LogRecord,
     Loss,
     Numbers,
     behind_launcher,
@@ -71,11 +71,10 @@ def _megatron_fields(numbers: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
     return {**fields, "seconds": milliseconds / 1000, "is_record": milliseconds > 0}
 
 
-_CLOCK: Final = rb"(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d\d):(?P<seconds>\d\d)"
 _HUGGINGFACE_BAR: Final = re.compile(
     rb"^(?:\d{1,5}:)?\s{0,8}(?:Steps: {1,4})?\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
     rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) \["
-    + _CLOCK
+    + CLOCK
     + rb"<[\d:?]{1,16}, {1,4}[\d.?]{1,9}(?:it/s|s/it)"
 )
 _WHOLE: Final = Field(rb"'?train_samples_per_second'?\s{0,32}[:=] {0,8}'?")
@@ -99,12 +98,12 @@ _NAMED_BAR: Final = re.compile(
     rb"[\[(]?[Tt]rain(?:ing)?[\])]?"
     rb"(?:[ :,|-]{1,4}[Ee]poch:? {0,2}\[?(?P<after>\d{1,9})(?:/\d{1,9})?\]?)?"
     rb" ?: {1,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
-    rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) \[" + _CLOCK + rb"<"
+    rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) \[" + CLOCK + rb"<"
 )
 _NAMED_LOSS: Final = Loss(rb"\b(?:train_)?loss(?:=|: )")
 _LIGHTNING_BAR: Final = re.compile(
     _TRAINING_AHEAD + rb"Epoch (?P<epoch>\d{1,9}):(?: :)? {1,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
-    rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) \[" + _CLOCK + rb"<"
+    rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) \[" + CLOCK + rb"<"
 )
 _RICH_BAR: Final = re.compile(
     _TRAINING_AHEAD
@@ -118,84 +117,56 @@ _LIGHTNING_LOSS: Final = Loss(rb"\b(?:(?:reduced_)?train_)?loss(?:_step)?(?:=|: 
 _LIGHTNING_NORM: Final = Loss(rb"\bgrad_norm(?:=|: )")
 
 
-def _mean_seconds(bar: re.Match[bytes]) -> float | None:
-    """Return the mean seconds of a step, or None before the first step and second."""
-    hours, minutes, seconds = (int(bar[part] or 0) for part in ("hours", "minutes", "seconds"))
-    done, elapsed = int(bar["done"]), hours * 3600 + minutes * 60 + seconds
-    return None if done < 1 or elapsed < 1 else elapsed / done
-
-
-def _huggingface(line: bytes) -> LogRecord | None:
+def _huggingface(line: bytes) -> Mapping[str, float | None] | None:
     """Read a state of the bar, or words without a step; a line may have both.
 
     A bar does not end its line: a dictionary that is printed next follows it there.
     """
     bar = _HUGGINGFACE_BAR.match(line)
-    whole, whole_seconds, loss = _WHOLE(line), _WHOLE_SECONDS(line), _HUGGINGFACE_LOSS(line)
+    loss = _HUGGINGFACE_LOSS(line)
+    words: dict[str, float | None] = {
+        "whole_run": _WHOLE(line),
+        "whole_seconds": _WHOLE_SECONDS(line),
+        "loss": loss,
+    }
     norm = None if loss is None else _HUGGINGFACE_NORM(line)
-    if bar is None:
-        total = _TOTAL.whole(line)
-        aside = 0 if _TRAINING in line else 1 if _NOT_TRAINING.search(line) else None
-        words = (whole, whole_seconds, loss, total, aside)
-        if all(word is None for word in words):
-            return None
-        return LogRecord(
-            step=-1,
-            loss=loss,
-            grad_norm=norm,
-            whole_run=whole,
-            whole_seconds=whole_seconds,
-            total=total,
-            aside=aside,
-        )
-    seconds = _mean_seconds(bar)
-    if seconds is None:
+    if bar is not None:
+        return {**bar_numbers(bar), "total": int(bar["total"]), **words, "grad_norm": norm}
+    words["total"] = _TOTAL.whole(line)
+    words["aside"] = 0 if _TRAINING in line else 1 if _NOT_TRAINING.search(line) else None
+    if all(word is None for word in words.values()):
         return None
-    return LogRecord(
-        step=int(bar["done"]),
-        total=int(bar["total"]),
-        seconds=seconds,
-        loss=loss,
-        grad_norm=norm,
-        whole_run=whole,
-        whole_seconds=whole_seconds,
-    )
+    return {"step": -1, **words, "grad_norm": norm}
 
 
-def _lightning(line: bytes) -> LogRecord | None:
+def _lightning(line: bytes) -> Mapping[str, float | None] | None:
     """Read a state of the bar, or that validation begins."""
     bar = _LIGHTNING_BAR.match(line) or _RICH_BAR.match(line)
     if bar is None:
-        return LogRecord(step=-1, aside=1) if _VALIDATION.match(line) else None
-    seconds = _mean_seconds(bar)
-    if seconds is None:
-        return None
-    return LogRecord(
-        epoch=int(bar["epoch"]),
-        step=int(bar["done"]),
-        bar_steps=int(bar["total"]),
-        seconds=seconds,
-        aside=0 if _VERSION.search(line, bar.end()) else None,
-        loss=_LIGHTNING_LOSS(line),
-        grad_norm=_LIGHTNING_NORM(line),
-    )
+        return {"step": -1, "aside": 1} if _VALIDATION.match(line) else None
+    return {
+        **bar_numbers(bar),
+        "epoch": int(bar["epoch"]),
+        "bar_steps": int(bar["total"]),
+        "aside": 0 if _VERSION.search(line, bar.end()) else None,
+        "loss": _LIGHTNING_LOSS(line),
+        "grad_norm": _LIGHTNING_NORM(line),
+    }
 
 
-def _named_bar(line: bytes) -> LogRecord | None:
+def _named_bar(line: bytes) -> Mapping[str, float | None] | None:
     """Read a state of a bar that is called training."""
     bar = _NAMED_BAR.match(line)
-    seconds = None if bar is None else _mean_seconds(bar)
-    if bar is None or seconds is None:
+    if bar is None:
         return None
     epoch = bar["before"] or bar["after"]
-    return LogRecord(
-        epoch=None if epoch is None else int(epoch),
-        step=int(bar["done"]),
-        bar_steps=int(bar["total"]),
-        seconds=seconds,
-        aside=0,
-        loss=_NAMED_LOSS(line),
-    )
+    return {
+        **bar_numbers(bar),
+        "epoch": None if epoch is None else int(epoch),
+        "bar_steps": int(bar["total"]),
+        "aside": 0,
+        "loss": _NAMED_LOSS(line),
+    }
 
 
 FORMATS: Final = built_in(
@@ -278,7 +249,7 @@ FORMATS: Final = built_in(
             b"***** Running ",
             b"Total optimization steps",
         ),
-        parse=behind_launcher(_huggingface),
+        parse=Derived(behind_launcher(_huggingface), bar_fields),
         bar=True,
         last_resort=True,
         # ``logging_nan_inf_filter``, which is on if nothing is said.
@@ -297,7 +268,7 @@ FORMATS: Final = built_in(
         unit="samples",
         first_step=1,
         anchors=(b"it/s", b"s/it"),
-        parse=behind_launcher(_lightning),
+        parse=Derived(behind_launcher(_lightning), bar_fields),
         bar=True,
     ),
     # tqdm (github.com/tqdm/tqdm) in programs of their own: ``Epoch 1/400 train:  39%|…``,
@@ -311,7 +282,7 @@ FORMATS: Final = built_in(
         unit="samples",
         first_step=1,
         anchors=(b"rain",),
-        parse=behind_launcher(_named_bar),
+        parse=Derived(behind_launcher(_named_bar), bar_fields),
         bar=True,
         last_resort=True,
     ),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
+from pytest_dlperf.measure.logs.bar_clock import bar_fields
 from pytest_dlperf.measure.logs.declare import (
     GIB,
+    Derived,
     Either,
     Field,
     Format,
@@ -14,7 +17,6 @@ from pytest_dlperf.measure.logs.declare import (
     LogRecord,
     Loss,
     built_in,
-    finite,
     json_count,
     json_loss,
     json_object,
@@ -49,29 +51,29 @@ def _swift(line: bytes) -> LogRecord | None:
     return _swift_line(line)
 
 
-def _llamafactory(line: bytes) -> LogRecord | None:
-    """Read a record, or that the run was evaluated."""
+def _llamafactory(line: bytes) -> Mapping[str, float | None] | None:
+    """Read the numbers of a record, or that the run was evaluated."""
     record = json_object(line)
     step = None if record is None else json_count(record.get("current_steps"))
     if record is None or step is None or "total_steps" not in record:
         return None
     if record.get("eval_loss") is not None:
-        return LogRecord(step=-1, aside=1)
-    elapsed = _elapsed(record.get("elapsed_time"))
+        return {"step": -1, "aside": 1}
+    clock = _clock_numbers(record.get("elapsed_time"))
     # The last line is of the whole run, and has no number of training.
     trains = any(record.get(name) is not None for name in _OF_TRAINING)
-    if elapsed is None or step < 1 or not trains:
+    if clock is None or not trains:
         return None
-    return LogRecord(step=int(step), seconds=elapsed / step, loss=json_loss(record.get("loss")))
+    return {**clock, "done": step, "loss": json_loss(record.get("loss"))}
 
 
-def _elapsed(text: Any) -> float | None:
-    """Return the seconds of a text such as ``1 day, 2:03:04``."""
+def _clock_numbers(text: Any) -> dict[str, float] | None:
+    """Return the parts of a text such as ``1 day, 2:03:04``."""
     match = _CLOCK.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return finite(days * 86400 + hours * 3600 + minutes * 60 + seconds)
+    return {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
 
 
 FORMATS: Final = built_in(
@@ -149,7 +151,7 @@ FORMATS: Final = built_in(
         first_step=1,
         counter="global",
         anchors=(b'"current_steps": ',),
-        parse=_llamafactory,
+        parse=Derived(_llamafactory, bar_fields),
         clock_resolution=1.0,
         batch_of="global",
     ),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from pytest_dlperf.measure.logs.bar_clock import bar_fields
 from pytest_dlperf.measure.logs.declare import (
     MIB,
+    Derived,
+    Event,
     Field,
     Format,
+    InOrder,
     LogRecord,
     Loss,
     behind_launcher,
@@ -48,31 +52,30 @@ _ULTRALYTICS: Final = re.compile(
 )
 
 
-def _ultralytics(line: bytes) -> LogRecord | None:
+def _ultralytics(line: bytes) -> Mapping[str, float | None] | None:
     """Read a state of the bar of an epoch."""
     bar = _ULTRALYTICS.match(line)
     if bar is None:
         return None
-    parts = [
-        float(bar[new] or bar[old] or 0)
-        for new, old in (("h", "hours"), ("m", "minutes"), ("s", "seconds"))
-    ]
-    elapsed = parts[0] * 3600 + parts[1] * 60 + parts[2] + float(bar["tenths"] or 0)
-    done = int(bar["done"])
-    if done < 1 or elapsed < 1:
-        return None
-    return LogRecord(
-        epoch=int(bar["epoch"]),
-        epochs=int(bar["epochs"]),
-        step=done,
-        bar_steps=int(bar["total"]),
-        seconds=elapsed / done,
-        aside=0,
-    )
+    texts = {
+        name: bar[new] or bar[old]
+        for name, new, old in (
+            ("hours", "h", "hours"),
+            ("minutes", "m", "minutes"),
+            ("seconds", "s", "seconds"),
+        )
+    }
+    texts["seconds"] = bar["tenths"] or texts["seconds"]
+    return {
+        "epoch": int(bar["epoch"]),
+        "epochs": int(bar["epochs"]),
+        "done": int(bar["done"]),
+        "bar_steps": int(bar["total"]),
+        "aside": 0,
+        **{name: float(text) for name, text in texts.items() if text is not None},
+    }
 
 
-#: Steps done, those of the epoch, and the mean seconds of one, of a line that has them.
-_State = Callable[[bytes], tuple[int, int, float] | None]
 _KERAS_EPOCH: Final = re.compile(rb"^Epoch (?P<epoch>\d{1,9})/\d{1,9}\s*$")
 _KERAS_DONE: Final = rb"^\s{0,8}(?P<done>\d{1,15})/(?P<total>\d{1,15}) [^\n]{1,120}?"
 _KERAS_STEP: Final = re.compile(_KERAS_DONE + rb"\b(?P<each>\d{1,9})(?P<unit>ms|us)/step\b")
@@ -81,69 +84,78 @@ _KERAS_LEFT: Final = re.compile(
     _KERAS_DONE + rb" (?:(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d{1,2}):(?P<seconds>\d\d)"
     rb"|(?P<alone>\d{1,2})s) (?:\d{1,9}s/step|- )"
 )
+_KERAS_UNITS: Final = {b"ms": 1000, b"us": 1_000_000}
+_KERAS_PARTS: Final = (("hours", 3600), ("minutes", 60), ("seconds", 1), ("alone", 1))
 _KERAS_LOSS: Final = Loss(rb"(?<![_a-z])loss: ")
 
 
-def _keras_mean(line: bytes) -> tuple[int, int, float] | None:
-    """Return the steps done, those of the epoch, and a step's mean in whole milliseconds."""
-    bar = _KERAS_STEP.match(line)
-    if bar is None:
+def _keras_numbers(bar: re.Pattern[bytes], line: bytes) -> Event | None:
+    """Return the numbers of a state of a bar, or that of the line that names the epoch."""
+    if epoch := _KERAS_EPOCH.match(line):
+        return {"epoch": int(epoch["epoch"])}
+    state = bar.match(line)
+    if state is None:
         return None
-    per = 1000 if bar["unit"] == b"ms" else 1_000_000
-    return int(bar["done"]), int(bar["total"]), int(bar["each"]) / per
-
-
-def _keras_left(line: bytes) -> tuple[int, int, float] | None:
-    """Return the steps done, those of the epoch, and a step's mean by the seconds that are left.
-
-    They are whole. In the first half of an epoch the time so far is as exact.
-    """
-    bar = _KERAS_LEFT.match(line)
-    if bar is None:
-        return None
-    done, total = int(bar["done"]), int(bar["total"])
-    parts = [int(bar[name] or 0) for name in ("hours", "minutes", "seconds", "alone")]
-    left_s = parts[0] * 3600 + parts[1] * 60 + parts[2] + parts[3]
-    # Shorter steps are shown in milliseconds.
-    if done < 1 or 2 * done > total or left_s < total - done:
-        return None
-    return done, total, left_s / (total - done)
+    texts = state.groupdict()
+    per = _KERAS_UNITS.get(texts.pop("unit", b""), 1)
+    # The last state has the time of the validation in it.
+    loss = None if b" val_" in line else _KERAS_LOSS(line)
+    numbers = {name: None if text is None else int(text) for name, text in texts.items()}
+    each = numbers.pop("each", None)
+    return {**numbers, "each_s": None if each is None else each / per, "loss": loss}
 
 
 class _Keras:
-    """Reads the bars of one log: an epoch's are those with the total of its first one."""
+    """Makes the records of one log: an epoch's bars are those with the total of its first one."""
 
-    def __init__(self, state: _State) -> None:
-        self._state = state
-        self._epoch: int | None = None
-        self._total: int | None = None
+    def __init__(self) -> None:
+        self._epoch: float | None = None
+        self._total: float | None = None
 
-    def __call__(self, line: bytes) -> LogRecord | None:
-        """Read a line; None if it is not a record."""
-        if epoch := _KERAS_EPOCH.match(line):
-            self._epoch = int(epoch["epoch"])
+    def __call__(self, event: Event) -> Event | None:
+        """Take in a line; return the fields of its record, or None if it is not one."""
+        if "epoch" in event:
+            self._epoch = event["epoch"]
             return None
-        state = self._state(line)
-        if state is None or self._epoch is None:
+        done, total, loss = event["done"], event["total"], event.get("loss")
+        assert done is not None
+        assert total is not None
+        seconds = event.get("each_s")
+        if seconds is None:
+            seconds = _seconds_by_rest(event, done, total)
+        if seconds is None or self._epoch is None:
             return None
-        done, total, seconds = state
         self._total = self._total or total
-        loss = _KERAS_LOSS(line)
-        # The last state has the time of the validation in it.
-        if total != self._total or loss is None or b" val_" in line:
+        if total != self._total or loss is None:
             return None
-        return LogRecord(
-            epoch=self._epoch, step=done, epoch_steps=total, seconds=seconds, loss=loss
-        )
+        return {
+            "epoch": self._epoch,
+            "step": done,
+            "epoch_steps": total,
+            "seconds": seconds,
+            "loss": loss,
+        }
 
 
-def _keras(state: _State) -> Callable[[bytes], LogRecord | None]:
+def _seconds_by_rest(event: Event, done: float, total: float) -> float | None:
+    """Return a step's mean by the seconds that are left.
+
+    They are whole. In the first half of an epoch the time so far is as exact.
+    """
+    left_s = sum((event.get(name) or 0) * part_s for name, part_s in _KERAS_PARTS)
+    # Shorter steps are shown in milliseconds.
+    if done < 1 or 2 * done > total or left_s < total - done:
+        return None
+    return left_s / (total - done)
+
+
+def _keras(bar: re.Pattern[bytes]) -> InOrder:
     """Return the parser of one log."""
-    return behind_launcher(_Keras(state))
+    return InOrder(behind_launcher(partial(_keras_numbers, bar)), _Keras())
 
 
-def _keras_alone(state: _State, line: bytes) -> LogRecord | None:
-    return _keras(state)(line)
+def _keras_alone(bar: re.Pattern[bytes], line: bytes) -> LogRecord | None:
+    return _keras(bar)(line)
 
 
 FORMATS: Final = built_in(
@@ -189,7 +201,7 @@ FORMATS: Final = built_in(
         unit="images",
         first_step=1,
         anchors=(b"it/s", b"s/it"),
-        parse=behind_launcher(_ultralytics),
+        parse=Derived(behind_launcher(_ultralytics), bar_fields),
         bar=True,
         batch_of="global",
     ),
@@ -207,8 +219,8 @@ FORMATS: Final = built_in(
         first_step=1,
         anchors=(b"/step",),
         context_anchors=(b"Epoch ",),
-        parse=partial(_keras_alone, _keras_mean),
-        begin=partial(_keras, _keras_mean),
+        parse=partial(_keras_alone, _KERAS_STEP),
+        begin=partial(_keras, _KERAS_STEP),
         batch_of="global",
     ),
     Format(
@@ -221,8 +233,8 @@ FORMATS: Final = built_in(
         first_step=1,
         anchors=(b"s/step", b" - ETA: "),
         context_anchors=(b"Epoch ",),
-        parse=partial(_keras_alone, _keras_left),
-        begin=partial(_keras, _keras_left),
+        parse=partial(_keras_alone, _KERAS_LEFT),
+        begin=partial(_keras, _KERAS_LEFT),
         batch_of="global",
     ),
     # TensorFlow's slim and its object detection: ``train_step`` of ``tf_slim/learning.py``

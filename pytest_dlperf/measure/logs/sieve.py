@@ -1,0 +1,70 @@
+"""Let the lines of a log through that hold an anchor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+
+from pytest_dlperf.measure.logs.clean import BLOCK_BYTES
+
+#: A block of which more lines with text than this share hold an anchor is not searched for it.
+_DENSE: Final = 0.9
+_SAMPLE_BYTES: Final = 1 << 14
+
+
+class Sieve:
+    """Gathers the lines that hold an anchor to texts of about a block.
+
+    Blocks in which most lines do are let through as they are.
+    """
+
+    def __init__(self, anchors: tuple[bytes, ...]) -> None:
+        self._anchors = anchors
+        self._searches = [(anchor, re.compile(re.escape(anchor)).finditer) for anchor in anchors]
+        self._gathered: list[bytes] = []
+        self._size = 0
+
+    def texts(self, stream: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield plain text, whole lines, of the blocks of a log and in their order."""
+        for block in stream:
+            if self._is_dense(block):
+                yield from self._flushed()
+                yield block
+                continue
+            lines = self._lines(block)
+            if lines:
+                self._gathered.append(lines)
+                self._size += len(lines)
+            if self._size > BLOCK_BYTES:
+                yield from self._flushed()
+        yield from self._flushed()
+
+    def _lines(self, block: bytes) -> bytes:
+        """Return the lines that hold an anchor."""
+        places = [
+            match.start()
+            for anchor, matches in self._searches
+            if anchor in block
+            for match in matches(block)
+        ]
+        if not places:
+            return b""
+        data = np.frombuffer(block if block.endswith(b"\n") else block + b"\n", dtype=np.uint8)
+        ends = np.flatnonzero(data == ord("\n"))
+        holds = np.zeros(len(ends), dtype=bool)
+        holds[np.searchsorted(ends, places)] = True
+        text: bytes = data[np.repeat(holds, np.diff(ends, prepend=-1))].tobytes()
+        return text
+
+    def _flushed(self) -> Iterator[bytes]:
+        if self._gathered:
+            yield b"".join(self._gathered)
+        self._gathered, self._size = [], 0
+
+    def _is_dense(self, block: bytes) -> bool:
+        text = block[:_SAMPLE_BYTES]
+        hits = sum(text.count(anchor) for anchor in self._anchors)
+        return hits > _DENSE * (text.count(b"\n") - text.count(b"\n\n"))
