@@ -75,13 +75,17 @@ def _before(group: str, unit: str, words: bytes) -> _Speed:
     return _Speed(group, unit, re.compile(text + rb")(?P<after>)", re.IGNORECASE))
 
 
+#: A rate is of one device.
+_EACH: Final = rb"(?:(?:_per_|/)(?:gpu|npu|device|chip))?"
 #: Looked for in this order.
 _SPEEDS: Final = (
     _after("rate", "tokens", rb"tok(?:en)?s?/s(?:ec|econd)?"),
     _after("rate", "samples", rb"(?:samples|examples|sequences|images|imgs?)/s(?:ec|econd)?"),
-    _before("rate", "tokens", rb"tok(?:en)?s?(?:/|_per_)s(?:ec|econd)?"),
+    _before("rate", "tokens", rb"tok(?:en)?s?(?:/|_per_)s(?:ec|econd)?" + _EACH),
     _before(
-        "rate", "samples", rb"(?:samples|examples|sequences|images)(?:/|[_ ]per[_ ])s(?:ec|econd)?"
+        "rate",
+        "samples",
+        rb"(?:samples|examples|sequences|images)(?:/|[_ ]per[_ ])s(?:ec|econd)?" + _EACH,
     ),
     _after("seconds", "", rb"s(?:ecs?|econds?)?/(?:it(?:er(?:ation)?)?|step|batch|update)"),
     _after("rate", "iterations", rb"(?:it(?:er(?:ation)?)?s?|steps?|batch(?:es)?)/s(?:ec)?"),
@@ -100,8 +104,8 @@ _SPEEDS: Final = (
 _STEPS: Final = re.compile(
     rb"(?P<before>(?:(?:global|train)[_ ]?)?"
     rb"\b(?:steps?|iters?|iteration|batch|update|it|num_updates)"
-    rb"['\"]?[ ]{0,3}[\[:=#, ]{0,3}['\"]?)(?P<number>\d{1,12})(?![\d.])"
-    rb"|(?P<bar>[|\[] {0,8})(?P<drawn>\d{1,12})(?=/ {0,8}\d)",
+    rb"['\"]?[ ]{0,3}[\[:=#, ]{0,8}['\"]?)(?P<number>\d{1,12})(?![\d.%])"
+    rb"|(?P<bar>[|\[] {0,8})(?P<drawn>\d{1,12})(?=/ {0,8}\d|\])",
     re.IGNORECASE,
 )
 _EPOCHS: Final = re.compile(rb"\bepochs?[ ]?[:=\[ ]{0,3}(?P<number>\d{1,6})", re.IGNORECASE)

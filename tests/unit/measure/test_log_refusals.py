@@ -73,6 +73,10 @@ READ = {
     "{stamp} batch {i} loss 2.{mark}\n": 1.0,
     "Fit: 0 [ {i}/ 1251 (  4%)]  Time: 0.250s, 16 files\n": 4.0,
     "steps: {i} loss: 2.{mark} iter time (s): 0.398 samples/sec: 158.75\n": 158.75,
+    "steps:  {i}%|###  | {i}/9000 [02:39<00:00,  1.25it/s, avr_loss=0.12{mark}]\n": 1.25,
+    "Step {i} | loss:1.{mark} lr:2e-05 tokens_per_second_per_gpu:4956.747 peak:20.1 \n": 4956.747,
+    "Epoch:[  1/  1], step:[  {i}/ 1000], loss: 2.{mark}, per_step_time: 500ms, lr: 0\n": 2.0,
+    "I0304 11:00:01.5 1399 writer.py:48] [{i}] loss=1.{mark}, steps_per_sec=3.25\n": 3.25,
     "iter {i} total time: {i}.00 s, step time: 0.50 s\n": 2.0,
 }
 
