@@ -57,7 +57,8 @@ def logged_batch(case: Case) -> int:
 def _check_counted(case: Case, log: LogPattern) -> None:
     """Raise ``CaseError`` if a log has seconds alone, and the batch counts another unit."""
     unit = log.unit or case.unit
-    if not log.has_rate and case.work is None and not counts_batch(unit):
+    is_counted = unit == registry.ITERATIONS or counts_batch(unit)
+    if not log.has_rate and case.work is None and not is_counted:
         raise CaseError(
             f"the log has seconds, and nothing says how many {unit} a device trains in "
             f"one iteration: its batch of {case.batch_size_per_device} counts samples. Say it in "

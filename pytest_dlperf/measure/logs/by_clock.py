@@ -19,21 +19,36 @@ FINER: Final = 20
 def clock_windows(columns: Mapping[str, Floats], resolution: float) -> dict[str, Floats]:
     """Return the windows from stamp to stamp, joined until they are long enough.
 
-    Iterations before the first stamp are in none.
+    Iterations before the first stamp are in none, nor are those before the first stamp of an
+    epoch, or after an evaluation: other things were done as well, and nothing says how many
+    iterations an epoch had after its last print.
     """
     stamped = np.flatnonzero(~np.isnan(columns["at_s"]))
     at_s, last = columns["at_s"][stamped], columns["last"][stamped]
-    ends = _ends(at_s, FINER * resolution)
-    windows = {name: column[stamped[ends[1:]]].copy() for name, column in columns.items()}
-    windows["first"] = last[ends[:-1]] + 1
-    windows["seconds_each"] = np.diff(at_s[ends]) / np.maximum(1, np.diff(last[ends]))
+    begins, ends = _stretches(at_s, columns["epoch_begins"][stamped] > 0, FINER * resolution)
+    windows = {name: column[stamped[ends]].copy() for name, column in columns.items()}
+    windows["first"] = last[begins] + 1
+    windows["seconds_each"] = (at_s[ends] - at_s[begins]) / np.maximum(
+        1, last[ends] - last[begins]
+    )
     return windows
 
 
-def _ends(at_s: Floats, least_s: float) -> NDArray[np.intp]:
-    """Return the indices of stamps that are at least so long after the one before."""
+def _stretches(
+    at_s: Floats, anew: NDArray[np.bool_], least_s: float
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices of stamps and of those that come so long after them, in pairs.
+
+    ``anew`` flags stamps before which something other than iterations was timed.
+    """
+    begins: list[int] = []
     ends: list[int] = []
-    for index, seconds in enumerate(at_s.tolist()):
-        if not ends or seconds - at_s[ends[-1]] >= least_s:
+    begin = 0
+    for index, (seconds, is_anew) in enumerate(zip(at_s.tolist(), anew.tolist(), strict=True)):
+        if is_anew:
+            begin = index
+        elif index > begin and seconds - at_s[begin] >= least_s:
+            begins.append(begin)
             ends.append(index)
-    return np.array(ends, dtype=np.intp)
+            begin = index
+    return np.array(begins, dtype=np.intp), np.array(ends, dtype=np.intp)

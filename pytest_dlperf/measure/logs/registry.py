@@ -18,6 +18,8 @@ from pytest_dlperf.measure.logs.declare import Format, LogRecord
 _ENOUGH = 20
 #: The unit if none is declared.
 SAMPLES: Final = "samples"
+#: The unit of which an iteration has one, however large its batch is.
+ITERATIONS: Final = "iterations"
 #: Modules of ``formats/``. Where two formats read as many lines of a log, the first one has it, in
 #: the order of the modules and of their tables.
 MODULES: Final = (
@@ -32,6 +34,7 @@ MODULES: Final = (
     "mlperf",
     "vision",
     "series",
+    "speech",
 )
 
 
@@ -69,7 +72,8 @@ def _count(block: bytes, candidate: Format) -> int:
         if record is None:
             continue
         values = (record.rate, record.seconds, record.elapsed_s, record.whole_run)
-        speeds += any(value is not None for value in values)
+        is_timed = candidate.by_clock and record.step >= 0
+        speeds += is_timed or any(value is not None for value in values)
         steps += record.step >= 0
         # A part of a record by itself may be of any program.
         if (min(steps, speeds) if candidate.several_lines else speeds) >= _ENOUGH:

@@ -10,6 +10,7 @@ import numpy as np
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog
 from pytest_dlperf.measure.logs.path_words import is_laid_out
+from pytest_dlperf.measure.logs.registry import ITERATIONS
 
 #: Where a size is from; ``lines`` are the records themselves, by their rate and time.
 Source = Literal["option", "log", "path", "lines"]
@@ -17,8 +18,6 @@ Source = Literal["option", "log", "path", "lines"]
 _ROUNDING: Final = 0.10
 #: Such a product is shown as a batch where it is as near to a whole number.
 _WHOLE: Final = 0.01
-
-
 _PER_DEVICE: Final = Problem(
     code="per-device",
     message="rates are per device, and neither the log nor its path says how many devices there "
@@ -121,6 +120,8 @@ def _batch_by_log(parsed: ParsedLog, world: int | None) -> float | None:
 
 def _global_batch(parsed: ParsedLog, batch: float | None, world: int | None) -> float | None:
     """Return the work of an iteration of all devices, in the unit of the format."""
+    if parsed.fmt.unit == ITERATIONS and not _has_rates(parsed):
+        return 1.0
     if counts_unit(parsed):
         each: float | None = batch
     else:

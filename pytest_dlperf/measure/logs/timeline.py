@@ -209,11 +209,14 @@ class Timeline:
         window = None
         restarts = progress.epoch_begins and last_step is not None and step <= last_step
         restarts = restarts and not self._format.spans_epochs
-        if self.bars.aside and not restarts:
+        left_out = self.bars.aside and not restarts
+        self.left_out += left_out
+        if left_out and not self._format.by_clock:
             # The window, or the mean of the run, includes the time of the other activity.
             self._mean.leave_out(step, record.seconds or 0.0)
-            self.left_out += 1
         else:
+            # By the clock, what follows begins at its stamp.
+            progress.epoch_begins = progress.epoch_begins or left_out
             window = self._window(record, step, first, at_s)
         self.bars.aside = False
         self.ranks.remember(record, step, window)

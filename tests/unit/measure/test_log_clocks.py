@@ -222,3 +222,31 @@ def test_no_evaluation_makes_a_clock_faster(tmp_path: Path) -> None:
     result = read(tmp_path / "train.log", prints, **SIZES)
 
     assert f"{640 / 5.0:.6g}" in message(result, "clock-mismatch")
+
+
+def icefall(at_s: float, epoch: int, batch: int) -> str:
+    return (
+        f"2023-07-27 {12 + int(at_s // 3600):02d}:{int(at_s // 60 % 60):02d}:{at_s % 60:06.3f} "
+        f"INFO [train.py:1089] (0/4) Epoch {epoch}, batch {batch}, loss[loss=0.8, "
+        "simple_loss=0.7, over 1000.00 frames. ], tot_loss[loss=0.9, over 20000.00 frames. ], "
+        "batch size: 85"
+    )
+
+
+def test_icefall_has_iterations_by_its_clock(tmp_path: Path) -> None:
+    """Evaluations, checkpoints, and what an epoch had after its last print, are left out."""
+    lines, at_s = [], 0.0
+    for epoch in (1, 2, 3):
+        for batch in range(0, 500, 50):
+            lines.append(icefall(at_s, epoch, batch))
+            at_s += 50 * 0.4
+            if batch == 200:
+                lines.append("2023-07-27 12:00:00,000 INFO [train.py:9] Computing validation loss")
+                at_s += 300
+        at_s += 60
+
+    result = read(tmp_path / "log-train", "\n".join(lines))
+
+    assert (result.format, result.unit) == ("icefall", "iterations")
+    assert result.throughput == pytest.approx(2.5)
+    assert not result.problems

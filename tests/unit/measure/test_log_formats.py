@@ -326,6 +326,7 @@ def test_the_order_in_which_formats_take_a_log_is_this() -> None:
         "tf-slim",
         "deep-text-recognition",
         "informer",
+        "icefall",
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.measure.logs import registry
+from pytest_dlperf.measure.logs import clocks, registry
 
 TABLE = re.compile(r"^\| `([^`]+)` \| .* \| `(.+)` \| (\S.*) \|$", re.MULTILINE)
 ROWS = TABLE.findall((Path(__file__).parents[3] / "docs" / "logs.md").read_text("utf-8"))
@@ -32,5 +32,5 @@ def test_the_line_of_a_row_is_a_record(name: str, cell: str) -> None:
         for record in known
         for value in (record.rate, record.seconds, record.elapsed_s, record.whole_run)
     }
-    assert numbers - {None}
+    assert numbers - {None} or (declared.by_clock and clocks.stamp(text.encode()))
     assert max(record.step for record in known) > 0 or name == "ngc-pytorch-bert"

@@ -77,6 +77,11 @@ def test_seconds_are_counted_by_the_work_of_the_marker(tmp_path: Path):
     assert read(tmp_path, LINES, **OF_TOKENS, work=512) == (64, "tokens")
 
 
+def test_an_iteration_is_one_whatever_its_batch(tmp_path: Path):
+    declared = pattern(SECONDS.regex, unit="iterations")
+    assert read(tmp_path, LINES, log_format=declared) == (1 / 8, "iterations")
+
+
 def test_milliseconds_are_a_thousand_to_the_second(tmp_path: Path):
     """Iterations of 8 s, written as 8 ms."""
     declared = pattern(SECONDS.regex.replace("P<seconds>", "P<milliseconds>"))

@@ -62,7 +62,7 @@ ANSWERS: Final[tuple[tuple[str, tuple[str, ...], Answer], ...]] = (
     ("era_gpt2.log", (), NO_RATE),
     ("fairseq_bar.log", (), Answer(18248, "tokens")),
     ("fairseq_hydra.log", (), Answer(54619.9, "tokens")),
-    ("icefall.log", (), NO_RATE),
+    ("icefall.log", (), Answer(18.28, "iterations")),
     ("internevo.log", (), TOO_FEW),
     ("kandc.log", (), NO_RATE),
     ("kospeech.txt", (), NO_SIZES),

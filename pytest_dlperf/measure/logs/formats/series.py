@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pytest_dlperf.measure.logs.declare import Field, Format, LogRecord, Loss, built_in, parser
+from pytest_dlperf.measure.logs.declare import (
+    Field,
+    Format,
+    LogRecord,
+    Loss,
+    behind_launcher,
+    built_in,
+    parser,
+)
 
 _EPOCH_ENDS: Final = re.compile(rb"^Epoch: \d{1,9} cost time: ")
 _line = parser(
@@ -33,7 +41,7 @@ FORMATS: Final = built_in(
         unit="samples",
         first_step=1,
         anchors=(b"iters: ", b"s/iter; left time:", b" cost time: "),
-        parse=_informer,
+        parse=behind_launcher(_informer),
         several_lines=True,
         spans_epochs=True,
         batch_of="global",
