@@ -60,6 +60,7 @@ OTHERS: Final = {
     "`--dlperf-sink=opentelemetry` sent to; OpenTelemetry's library reads them itself",
     "HOROVOD_TIMELINE, HOROVOD_STALL_CHECK_TIME_SECONDS, HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "a "
     "timeline and limits of your own stay as they are",
+    "LOCAL_WORLD_SIZE": "ranks of a node, as launchers say it: set for a trace of `--dlperf-cost`",
     "TF_CONFIG": "tells the ranks of TensorFlow's own multi-worker strategy; set by its launcher",
     "TF_USE_LEGACY_KERAS": "read to tell which Keras TensorFlow brings: Horovod averages only one",
     "TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR": "left alone if set; else runs of a session share "

@@ -51,8 +51,6 @@ def _place_and_change(finding: Finding) -> str:
     place = _place(finding)
     calls = _calls(finding)
     where = joined(place, calls, by=": ")
-    if finding.metric == "peak_memory" and calls:
-        where = f"{place}: {calls}" if place else calls
     return joined(where, _change(finding), by=", ")
 
 
@@ -78,6 +76,8 @@ def _calls(finding: Finding) -> str:
     if layers > 1 and before % layers == 0 and now % layers == 0:
         before, now, each = before // layers, now // layers, " a layer"
     backward = " in the backward" if finding.text("phase") == "backward" else ""
+    if finding.metric in {"host_waits", "graph_breaks"}:
+        return what
     if finding.metric == "peak_memory":
         return f"more {what}" if finding.number("increase") > 0 else f"less {what}"
     if before == now:
