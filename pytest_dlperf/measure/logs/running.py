@@ -20,7 +20,7 @@ _ROUNDING: Final = 1e-4
 #: Share of a sum that may be rounding.
 ROUNDING: Final = 1e-12
 #: A sum of times that falls to such a share has begun anew; by rounding it falls by less.
-_RESTARTED: Final = 0.5
+RESTARTED: Final = 0.5
 #: What is new in a mean must be so many times more than its rounding.
 FINER: Final = 20
 
@@ -153,7 +153,7 @@ class RunningMean:
             # It did not grow: this program does restart the mean with an epoch.
             last, count = RunningState(), step + 1
         total, waited = mean * count, (wait or 0.0) * count
-        if last.warm and total <= _RESTARTED * last.seconds:
+        if last.warm and total <= RESTARTED * last.seconds:
             # The program was resumed, and its clock with it began anew: the step did not.
             self.leave_out(step, mean)
             return None

@@ -12,6 +12,7 @@ from pytest_dlperf.measure.logs.declare import FIGURES, LEAST, MOST, Format
 from pytest_dlperf.measure.logs.records import Columns
 from pytest_dlperf.measure.logs.running import (
     FINER,
+    RESTARTED,
     ROUNDING,
     Progress,
     RunningState,
@@ -187,7 +188,7 @@ def _undone(
         state = _undo(windows, step, restarts, carried, before, fmt.running_since)
         if state is not None:
             return _Undone(state, np.ones(len(step), dtype=bool), 0)
-    if fmt.carries_over:
+    if fmt.carries_over or _begins_anew(windows, step, restarts, before, fmt):
         return None
     return _undo_each(windows, step, restarts, before, fmt)
 
@@ -231,6 +232,17 @@ def _undo(
         warm=bool(warm[-1]),
         carried=int(carried.count[-1]),
     )
+
+
+def _begins_anew(
+    windows: dict[str, Floats], step: Floats, restarts: Flags, before: RunningState, fmt: Format
+) -> bool:
+    """Return whether the time of a mean begins again within an epoch; see ``RunningMean.undo``."""
+    rate = windows["rate"]
+    mean = np.where(np.isnan(rate), windows["seconds_each"], 1 / rate)
+    totals = mean * np.maximum(1, step - fmt.running_since + 1)
+    previous = np.concatenate([[before.seconds if before.warm else 0.0], totals[:-1]])
+    return bool((~restarts & (totals <= RESTARTED * previous)).any())
 
 
 def _only_grows(totals: Floats, before: RunningState, warm: Flags, restarts: Flags) -> bool:

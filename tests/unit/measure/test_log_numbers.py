@@ -214,18 +214,20 @@ def test_two_counts_of_tokens_are_two_runs(tmp_path: Path) -> None:
     assert "245,760" in message(result, "several-runs")
 
 
+@pytest.mark.parametrize("resumed", [195, 200, 1000])
 def test_a_clock_that_begins_anew_with_a_resumed_run_is_not_a_fast_stretch(
-    tmp_path: Path,
+    tmp_path: Path, resumed: int
 ) -> None:
     """LLaMA-Factory's: the steps go on."""
 
     def line(step: int, elapsed_s: int) -> str:
         clock = f"{elapsed_s // 3600}:{elapsed_s // 60 % 60:02d}:{elapsed_s % 60:02d}"
-        steps = {"current_steps": step, "total_steps": 400, "loss": 1.77, "epoch": 0.2}
+        steps = {"current_steps": step, "total_steps": 3 * resumed, "loss": 1.77, "epoch": 0.2}
         return json.dumps({**steps, "elapsed_time": clock, "remaining_time": "0:00:00"})
 
-    lines = [line(step, 2 * step) for step in range(5, 201, 5)]
-    lines += [line(step, 2 * (step - 200)) for step in range(205, 401, 5)]
+    lines = [line(step, 2 * step) for step in range(5, resumed + 1, 5)]
+    steps = range(resumed + 5, 3 * resumed + 1, 5)
+    lines += [line(step, 2 * (step - resumed)) for step in steps]
 
     result = read(
         tmp_path / "trainer_log.jsonl", "\n".join(lines), batch_size_per_device=8, world_size=1
