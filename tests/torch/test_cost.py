@@ -15,6 +15,7 @@ import torch
 from perf_tests.llama.recipe import SIZES, parameter_count
 from perf_tests.llama.torch_model import Llama
 from pytest_dlperf.core.wire_cost import COST_RECORD, StageCost
+from tests.helpers.gloo_ranks import reports_of
 from tests.helpers.traced import (
     arguments_of,
     bytes_by_kind,
@@ -223,3 +224,13 @@ def test_graph_break_shows_with_its_line(tmp_path: Path):
     [broken] = found["graph_breaks"]
     assert broken["place"].startswith("costly.py:")
     assert broken["count"] == 1
+
+
+@pytest.mark.nightly(reason="ranks of gloo, whose start takes long")
+def test_trace_agrees_with_real_ranks(tmp_path: Path):
+    """Exactly on FLOPs; on memory as PyTorch's own tracker sees tensors, but for the buckets."""
+    alone, first, second = reports_of(Path(__file__).parent / "costly_ranks.py", tmp_path)
+    for world_size, real in ((1, alone), (2, first), (2, second)):
+        stage = costly(tmp_path, device="cpu", world_size=world_size, parallel="ddp")
+        assert stage["flops"] == real["flops"]
+        assert stage["memory"]["peak_bytes"] == pytest.approx(real["peak_bytes"], rel=0.02)

@@ -63,7 +63,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
 
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
-        """Do operators while open as ever, and count none of them."""
+        """Do operators while open as ever, and follow their memory alone."""
         self._uncounted = True
         try:
             yield
@@ -115,13 +115,12 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]  # torch is Any here
         return out
 
     def _count(self, func: Any, args: tuple[Any, ...], kwargs: Any, out: Any) -> None:
-        if self._uncounted:
-            return
         place = self._paths.now()
-        used = self._operators.add(func, args, kwargs, out, place)
-        if used:
-            self._collectives.used(map(key_of, used))
-            self._collectives.launches = self._operators.launches
+        if not self._uncounted:
+            used = self._operators.add(func, args, kwargs, out, place)
+            if used:
+                self._collectives.used(map(key_of, used))
+                self._collectives.launches = self._operators.launches
         self._follow(out, place)
         self._operator_count += 1
         if self._operator_count % _PERIOD == 0:

@@ -47,8 +47,8 @@ def _placed(device: torch.device) -> torch.device:
 
 
 @contextlib.contextmanager
-def fake_device(places: Places) -> Iterator[None]:
-    """Make every new tensor a fake one while open, and let the program take the host for CUDA."""
+def fake_device(places: Places, *, as_gpu: bool) -> Iterator[None]:
+    """Make every new tensor a fake one while open; ``as_gpu``: the program sees ``cuda:0``."""
     with contextlib.ExitStack() as opened:
         for owner, name, wrap in (
             (torch.nn.Module, "_apply", lambda _: _apply),
@@ -57,9 +57,10 @@ def fake_device(places: Places) -> Iterator[None]:
         ):
             opened.enter_context(wrapped(owner, name, wrap))
         opened.enter_context(replaced(torch, "Generator", _Generator))
-        opened.enter_context(replaced(FakeTensor, "device", _shown_device(places)))
-        opened.enter_context(replaced(FakeTensor, "is_cuda", _shown_is_cuda(places)))
-        opened.enter_context(_foreach_as_on_gpus())
+        if as_gpu:
+            opened.enter_context(replaced(FakeTensor, "device", _shown_device(places)))
+            opened.enter_context(replaced(FakeTensor, "is_cuda", _shown_is_cuda(places)))
+            opened.enter_context(_foreach_as_on_gpus())
         # Its fallback runs an operator on zeros, which may be as large as the case
         mode = FakeTensorMode(allow_fallback_kernels=False, allow_non_fake_inputs=True)
         opened.enter_context(mode)

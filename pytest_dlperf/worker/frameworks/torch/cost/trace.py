@@ -25,7 +25,7 @@ from pytest_dlperf.worker.frameworks.torch.cost.attention import fused_attention
 from pytest_dlperf.worker.frameworks.torch.cost.collectives import Collectives
 from pytest_dlperf.worker.frameworks.torch.cost.compiled import Compiled
 from pytest_dlperf.worker.frameworks.torch.cost.dispatch import Dispatch
-from pytest_dlperf.worker.frameworks.torch.cost.fake_device import SHOWN, fake_device
+from pytest_dlperf.worker.frameworks.torch.cost.fake_device import DEVICE, SHOWN, fake_device
 from pytest_dlperf.worker.frameworks.torch.cost.fake_ranks import FakeRanks
 from pytest_dlperf.worker.frameworks.torch.cost.host_waits import HostWaits
 from pytest_dlperf.worker.frameworks.torch.cost.memory import Memory
@@ -110,7 +110,8 @@ class RankTrace:
         )
         with contextlib.ExitStack() as opened:
             opened.enter_context(ranks.join())
-            opened.enter_context(fake_device(self._places))
+            on_gpu = arguments.device == "gpu"
+            opened.enter_context(fake_device(self._places, as_gpu=on_gpu))
             opened.enter_context(missing_shapes())
             opened.enter_context(fused_attention())
             opened.enter_context(self._memory.follow())
@@ -120,10 +121,12 @@ class RankTrace:
             opened.enter_context(self._dispatch)
             self._progress.begin(f"{self._words}build")
             job = _job(arguments)
-            step = build(arguments.workload, job)
-            self._progress.begin(f"{self._words}step 1 of 2")
+            with self._dispatch.uncounted():
+                step = build(arguments.workload, job)
             with self._paths.follow(), self._compiled.as_plain_python():
-                step()
+                self._progress.begin(f"{self._words}step 1 of 2")
+                with self._dispatch.uncounted():
+                    step()
                 self._begin(job)
                 self._progress.begin(f"{self._words}step 2 of 2")
                 loss = step()
@@ -214,7 +217,7 @@ def _job(arguments: Arguments) -> TorchJob:
     options = {**arguments.options, DATA_WORKERS_OPTION: 0}
     return TorchJob.of(
         replace(arguments, options=options),
-        device=SHOWN,
+        device=SHOWN if arguments.device == "gpu" else DEVICE,
         dtype=torch.float16 if arguments.precision == "pure_fp16" else torch.float32,
         scaler=torch.amp.GradScaler("cuda") if is_amp else None,
     )
