@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn import functional as F
 
@@ -156,6 +157,84 @@ def build_mask(job: Any) -> Callable[[], torch.Tensor]:
 
     def step() -> torch.Tensor:
         return x[x[:, 0] > 0].sum()
+
+    return step
+
+
+def build_length(job: Any) -> Callable[[], torch.Tensor]:
+    lengths = torch.randint(9, (8,), device=job.device)
+
+    def step() -> torch.Tensor:
+        return torch.zeros(int(lengths.max()), device=job.device).sum()
+
+    return step
+
+
+def build_hybrid(job: Any) -> Callable[[], torch.Tensor]:
+    """Shards within nodes of eight, copies of them over nodes."""
+    lengths = (job.world_size // 8, 8)
+    mesh = init_device_mesh(job.device.type, lengths, mesh_dim_names=("replicate", "shard"))
+    model = Model("").to(job.device)
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    x = torch.randn(8, WIDTH, device=job.device)
+
+    def step() -> torch.Tensor:
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return step
+
+
+def build_stages(job: Any) -> Callable[[], torch.Tensor]:
+    """A pipeline of blocks, one forward and one backward, with four microbatches."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    number, stages = job.parallel.stage(job.rank), job.parallel.pp
+    part = Block("").to(job.device)
+    job.modules.append(part)
+    x = torch.randn(8, WIDTH, device=job.device)
+    piece = x[:2].clone().requires_grad_()
+    stage = PipelineStage(
+        part, number, stages, job.device, input_args=(piece if number else x[:2],),
+        output_args=(piece,), group=job.mesh["pp"].get_group(),
+    )  # fmt: skip
+    schedule = Schedule1F1B(stage, 4, loss_fn=lambda out, target: (out - target).square().mean())
+    optimizer = torch.optim.AdamW(part.parameters(), fused=True)
+
+    def step() -> torch.Tensor:
+        losses: list[torch.Tensor] = []
+        if number == 0:
+            schedule.step(x)
+        elif number == stages - 1:
+            schedule.step(target=x, losses=losses)
+        else:
+            schedule.step()
+        optimizer.step()
+        optimizer.zero_grad()
+        return losses[0] if losses else x.sum()
+
+    return step
+
+
+def build_context(job: Any) -> Callable[[], torch.Tensor]:
+    """Attention whose sequence is split over the ranks."""
+    from torch.distributed.tensor.experimental import context_parallel
+
+    inputs = nn.Linear(WIDTH, WIDTH).to(job.device)
+
+    def step() -> torch.Tensor:
+        x = torch.randn(2, 64, WIDTH, device=job.device)
+        with context_parallel(job.mesh["cp"], buffers=[x], buffer_seq_dims=[1]):
+            heads = inputs(x).unflatten(-1, (4, -1)).transpose(1, 2).bfloat16()
+            loss = F.scaled_dot_product_attention(heads, heads, heads, is_causal=True).sum()
+            loss.backward()
+        return loss
 
     return step
 

@@ -174,6 +174,52 @@ def test_lengths_that_data_decide_are_the_longest(tmp_path: Path):
     assert any("as long as it can be" in note for note in record["notes"])
 
 
+def test_number_of_the_device_that_shapes_follow_from_is_noted(tmp_path: Path):
+    record = traced("tests.torch.costly:build_length", tmp_path)
+    [wait] = stage_of(record)["host_waits"]
+    assert wait["what"] == ".item()"
+    [note] = [note for note in record["notes"] if "whole number" in note]
+    assert note.startswith(wait["place"])
+
+
+def test_hybrid_shards_gather_within_nodes_and_reduce_over_them(tmp_path: Path):
+    stage = stage_of(
+        traced("tests.torch.costly:build_hybrid", tmp_path, world_size=64, parallel="hsdp")
+    )
+    groups = {(c["kind"], c["group"], c["ranks"]) for c in stage["collectives"]}
+    assert groups == {
+        ("all-gather", "shard", 8), ("reduce-scatter", "shard", 8), ("all-reduce", "replicate", 8),
+    }  # fmt: skip
+    sizes = bytes_by_kind(stage)
+    assert sizes["all-reduce"] == sizes["reduce-scatter"] / 8
+
+
+@pytest.mark.filterwarnings("default")
+def test_stages_of_a_pipeline_are_traced_each(tmp_path: Path):
+    record = traced("tests.torch.costly:build_stages", tmp_path, world_size=8, parallel="pp4")
+    assert "problem" not in record, record["problem"]
+    stages = record["stages"]
+    assert [stage["rank"] for stage in stages] == [0, 1, 2, 3]
+    # Four microbatches forward and back, but at the ends
+    calls = [calls_by_kind(stage) for stage in stages]
+    assert calls == [{"send": n, "receive": n} for n in (4, 8, 8, 4)]
+    # The first stage has no gradient of its input to compute
+    flops = [stage["flops"]["float32"] for stage in stages]
+    assert flops[0] <= flops[1] == flops[2] == flops[3]
+    assert record["parameters"] == sum(stage["parameters"]["float32"] for stage in stages)
+    assert not any("whole number" in note for note in record["notes"])
+
+
+@pytest.mark.nightly(reason="the other ways to be parallel run in the gate")
+@pytest.mark.filterwarnings("default")
+def test_split_sequence_gathers_keys_and_values(tmp_path: Path):
+    stage = stage_of(
+        traced("tests.torch.costly:build_context", tmp_path, world_size=8, parallel="cp4")
+    )
+    assert {collective["group"] for collective in stage["collectives"]} == {"cp"}
+    assert "all-gather" in calls_by_kind(stage)
+
+
 def test_waits_are_those_for_the_device(tmp_path: Path):
     stage = stage_of(traced("tests.torch.costly:build_waits", tmp_path))
     assert [wait["what"] for wait in stage["host_waits"]] == [".item()", ".cpu()", ".tolist()"]

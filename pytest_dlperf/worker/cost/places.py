@@ -20,6 +20,12 @@ _LIBRARIES: Final = tuple(
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     )
 )
+_WORKER: Final = f"{_PACKAGE / 'worker'}/"
+#: Files of PyTorch between an operator and the mode that sees it.
+_DISPATCHING: Final = (
+    "torch/_compile.py", "torch/_dynamo/eval_frame.py", "torch/_ops.py",
+    "torch/utils/_python_dispatch.py",
+)  # fmt: skip
 #: Names of folders in which pip, and Debian's, install what they install.
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 #: The suites of the wheel are programs as a user's own, though pip installed them.
@@ -41,6 +47,18 @@ class Places:
                 return self.named(frame.f_code.co_filename, frame.f_lineno)
             frame = frame.f_back
         return ""
+
+    def is_own_call(self) -> bool:
+        """Return whether the program itself called the operator that is seen, and no library."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if self.is_program(file):
+                return True
+            if not (file.startswith(_WORKER) or file.endswith(_DISPATCHING)):
+                return False
+            frame = frame.f_back
+        return False
 
     def error_place(self, error: BaseException) -> str:
         """Return the innermost line of the program that ``error`` passed; empty if none is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -46,6 +47,8 @@ def fused_attention() -> Iterator[None]:
             ]
         )
 
+        # Context parallelism replaces it by its name
+        @functools.wraps(composite)
         def attention(*args: Any, **kwargs: Any) -> torch.Tensor:
             if torch.compiler.is_compiling():
                 return composite(*args, **kwargs)

@@ -54,6 +54,8 @@ def fake_device(places: Places, *, as_gpu: bool) -> Iterator[None]:
             (torch.nn.Module, "_apply", lambda _: _apply),
             (torch.amp.GradScaler, "__init__", _device_first),
             (torch.autocast, "__init__", _device_first),
+            (torch, "tensor", _on_its_device),
+            (torch, "as_tensor", _on_its_device),
         ):
             opened.enter_context(wrapped(owner, name, wrap))
         opened.enter_context(replaced(torch, "Generator", _Generator))
@@ -105,6 +107,24 @@ def _device_first(initialise: Callable[..., None]) -> Callable[..., None]:
         initialise(self, "cpu" if str(device).startswith("cuda") else device, *args, **kwargs)
 
     return initialised
+
+
+def _on_its_device(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a constructor from numbers, which takes ``cpu:0`` for the host, make it there."""
+
+    @functools.wraps(make)
+    def made(data: Any, *args: Any, **kwargs: Any) -> Any:
+        tensor = make(data, *args, **kwargs)
+        device = kwargs.get("device")
+        if (
+            device is not None
+            and torch.device(device) == DEVICE
+            and isinstance(tensor, FakeTensor)
+        ):
+            tensor.fake_device = DEVICE
+        return tensor
+
+    return made
 
 
 class _Generator(torch.Generator):  # type: ignore[misc]  # torch is Any here

@@ -19,7 +19,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
 from pytest_dlperf.worker.frameworks.torch.cost.collectives import Collectives
-from pytest_dlperf.worker.frameworks.torch.cost.fake_device import DEVICE
+from pytest_dlperf.worker.frameworks.torch.cost.fake_device import DEVICE, on_fake_device
 from pytest_dlperf.worker.frameworks.torch.cost.memory import Memory
 from pytest_dlperf.worker.frameworks.torch.cost.module_paths import ModulePaths
 from pytest_dlperf.worker.frameworks.torch.cost.replaced import replaced, wrapped
@@ -36,6 +36,8 @@ class FakeRanks:
         collectives: Collectives,
         memory: Memory,
     ) -> None:
+        #: Whether the model is split into stages.
+        self.has_stages = False
         self._rank, self._world_size = rank, world_size
         self._paths, self._collectives, self._memory = paths, collectives, memory
 
@@ -54,6 +56,8 @@ class FakeRanks:
             self._follow_meshes(opened)
             _follow_copies(opened, self._paths)
             self._follow_shards(opened)
+            if self.has_stages:
+                _place_stages(opened)
             try:
                 if self._world_size > 1:
                     self._init()
@@ -158,6 +162,22 @@ def _fake_group(new_group: Callable[..., Any]) -> Callable[..., Any]:
             return new_group(*given, **kwargs)
 
     return made
+
+
+def _place_stages(opened: contextlib.ExitStack) -> None:
+    """Let stages of a pipeline hold their buffers on the device of the trace."""
+    # It takes long to import
+    from torch.distributed.pipelining import stage
+
+    def wrap(initialise: Any) -> Any:
+        @functools.wraps(initialise)
+        def initialised(part: Any, *args: Any, **kwargs: Any) -> None:
+            initialise(part, *on_fake_device(args), **on_fake_device(kwargs))
+
+        return initialised
+
+    for kind in (stage.PipelineStage, stage._PipelineStageBase):
+        opened.enter_context(wrapped(kind, "__init__", wrap))
 
 
 def _follow_copies(opened: contextlib.ExitStack, paths: ModulePaths) -> None:

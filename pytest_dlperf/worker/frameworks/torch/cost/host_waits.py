@@ -77,7 +77,7 @@ class HostWaits:
             return complex(1.0)
         if tensor.dtype.is_floating_point:
             return 1.0
-        if waits and place:
+        if waits and self._places.is_own_call():
             self.notes.add(
                 f"{place} reads a whole number of the device, and was given 1: what it decides, "
                 "such as a shape, is another in a real step"

@@ -108,6 +108,7 @@ class RankTrace:
         ranks = FakeRanks(
             arguments.rank, arguments.world_size, self._paths, self._collectives, self._memory
         )
+        ranks.has_stages = Parallel.parse(arguments.parallel).pp > 1
         with contextlib.ExitStack() as opened:
             opened.enter_context(ranks.join())
             on_gpu = arguments.device == "gpu"
