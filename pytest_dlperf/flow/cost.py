@@ -85,7 +85,7 @@ def _against_arm(case: Case, bench: Bench, sides: SideBySide, workload_folder: s
     before, now = costs
     differs = differing_conditions(before, now)
     measured = _compared(case, before, now, differs, against=arms[0].words)
-    against = _named(arms[0], arms[1], before)
+    against = _named(arms[0], arms[1])
     return Measured(
         measurement=None,
         judgement=measured.judgement,
@@ -95,13 +95,12 @@ def _against_arm(case: Case, bench: Bench, sides: SideBySide, workload_folder: s
     )
 
 
-def _named(arm: ReadyArm, now: ReadyArm, cost: CostRecord) -> Against:
+def _named(arm: ReadyArm, now: ReadyArm) -> Against:
     return Against(
         name=arm.name,
         kind=arm.kind,
         commit=arm.commit,
         now="" if now.kind == "here" else now.words,
-        software={cost["framework"]: cost["framework_version"]},
     )
 
 

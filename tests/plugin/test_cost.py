@@ -101,6 +101,7 @@ def test_a_cost_is_stored_and_a_higher_one_is_found_in_every_report(traced: Suit
     accepted, _ = traced.outcomes("--dlperf-cost", "--update-baselines", "--dlperf-reason=wider")
     assert accepted.ret == 0
     assert json.loads((traced.path / STORED).read_text(encoding="utf-8"))["reason"] == "wider"
+    traced.run("--dlperf-cost", "--dlperf-list").stdout.fnmatch_lines([f"{ONE} *a cost *yes"])
 
 
 def test_both_arms_are_traced_and_nothing_is_stored(traced: Suite):
@@ -114,6 +115,8 @@ def test_both_arms_are_traced_and_nothing_is_stored(traced: Suite):
     assert judgement["verdict"] == "regressed"
     assert "accept" not in judgement["reason"]
     assert found[ONE]["against"]["name"] == "main"
+    # A trace does not say what else the other arm has, so that nothing looks as if it changed
+    assert found[ONE]["against"]["software"] == {}
     assert not (traced.path / "baselines").exists()
 
 

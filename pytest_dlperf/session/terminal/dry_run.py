@@ -28,6 +28,7 @@ from pytest_dlperf.report.aligned import aligned
 from pytest_dlperf.session import collection
 from pytest_dlperf.session.case_items import selected_of
 from pytest_dlperf.session.exits import write_line
+from pytest_dlperf.store.baseline import cost_file
 from pytest_dlperf.store.baseline.commands import published_text, state_text
 
 if TYPE_CHECKING:
@@ -180,8 +181,12 @@ def _list_row(item: pytest.Item, case: Case, session: Session) -> ListRow:
     machine_class = resources.bench.hosts.machine_class(case)
     try:
         asked = resources.jobs is None or session.settings.machine_class is not None
-        stored = resources.store.find(machine_class, case.suite, case.id)
-        baseline = state_text(stored) if asked else "unknown: no node was asked"
+        if session.settings.cost:
+            cost = cost_file.read(resources.store.root, case.suite, case.id)
+            baseline = "none" if cost is None else "a cost"
+        else:
+            stored = resources.store.find(machine_class, case.suite, case.id)
+            baseline = state_text(stored) if asked else "unknown: no node was asked"
     except DlperfError as error:
         baseline = f"broken: {error}"
     numbers: Sequence[Baseline] = ()
