@@ -28,7 +28,8 @@ NUMBER: Final = (
 WHOLE_NUMBER: Final = rb"(?!\d|[.,_']\d|(?:\xc2\xa0|\xe2\x80(?:\xaf|\x99))\d|[kKMGT](?![A-Za-z]))"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+# Not frozen: such a one takes three times as long to make, for each line that the parser reads.
+@dataclass(kw_only=True, slots=True)
 class LogRecord:
     """The numbers of one line; None is a number that the line does not have."""
 

@@ -271,15 +271,14 @@ def _grouped(lines: Sequence[bytes], most: float) -> dict[bytes, Places] | None:
     numbered = _Numbered()
     part = 4 * int(most) + 1
     # An early end, where nearly each line is another one.
-    numbers = [*map(numbered.__getitem__, lines[:part])]
-    if len(numbered) > most:
-        return None
-    numbers += map(numbered.__getitem__, lines[part:])
-    if len(numbered) > most:
-        return None
+    column = np.empty(len(lines), dtype=np.intp)
+    for here in (slice(part), slice(part, None)):
+        numbers = map(numbered.__getitem__, lines[here])
+        column[here] = np.fromiter(numbers, np.intp, len(lines[here]))
+        if len(numbered) > most:
+            return None
     if len(numbered) == 1:
         return {lines[0]: np.arange(len(lines))}
-    column = np.array(numbers)
     order = np.argsort(column, kind="stable")
     ends = np.cumsum(np.bincount(column))[:-1]
     return dict(zip(numbered, np.split(order, ends), strict=True))

@@ -62,6 +62,8 @@ class Columns:
         self.length = length
         self._columns = columns or {}
         self._rows = rows
+        #: The columns as lists, once single records of them are asked for.
+        self._lists: dict[str, list[float]] = {}
 
     def __getitem__(self, name: str) -> Floats:
         """Return a field of all records."""
@@ -102,11 +104,15 @@ class Columns:
         """Return one record."""
         if self._rows:
             return self._rows[index]
-        values: dict[str, Any] = {}
-        for name, column in self._columns.items():
-            value = float(column[index])
-            if not math.isnan(value):
-                values[name] = int(value) if name in _WHOLE else value
+        if not self._lists:
+            self._lists = {name: column.tolist() for name, column in self._columns.items()}
+        values: dict[str, Any] = {
+            name: value
+            for name, column in self._lists.items()
+            if not math.isnan(value := column[index])
+        }
+        for name in values.keys() & _WHOLE:
+            values[name] = int(values[name])
         rank, at_s = values.pop("rank", None), values.pop("at_s", None)
         return Row(LogRecord(**values), rank, at_s)
 

@@ -276,8 +276,11 @@ def _far_enough(
     restarts: Flags,
     before: RunningState,
     fmt: Format,
-) -> tuple[list[int], list[int], int]:
-    """Return which prints have a window, from which one on, and how many are too coarse."""
+) -> tuple[list[int], list[int], int] | None:
+    """Return which prints have a window, from which one on, and how many are too coarse.
+
+    None if the time of the mean began anew.
+    """
     resolution, least_s = fmt.resolution * FINER, fmt.least_seconds
     rows = zip(counts.tolist(), totals.tolist(), warm.tolist(), restarts.tolist(), strict=True)
     last, last_warm, taken, bases = -1, before.warm, [], []
@@ -287,6 +290,8 @@ def _far_enough(
         if begins:
             last, last_count, last_total, last_warm = _NOWHERE, 0, 0.0, False
         goes_on = last_warm or not is_warm
+        if goes_on and last_warm and total <= RESTARTED * last_total:
+            return None
         grown = total - last_total if goes_on else total
         too_coarse += bool(resolution) and grown < resolution * count
         new = count - last_count if goes_on else count
@@ -304,7 +309,7 @@ def _undo_each(
     restarts: Flags,
     before: RunningState,
     fmt: Format,
-) -> _Undone:
+) -> _Undone | None:
     """Do the same where some prints are too close: their iterations are added to the next."""
     rate, seconds, wait = windows["rate"], windows["seconds_each"], windows["wait_each"]
     warm = step >= fmt.running_since
@@ -315,7 +320,10 @@ def _undo_each(
         taken = _apart(totals, before.seconds, fmt.least_seconds)
         bases, too_coarse = [-1, *taken[:-1]][: len(taken)], 0
     else:
-        taken, bases, too_coarse = _far_enough(counts, totals, warm, restarts, before, fmt)
+        far_enough = _far_enough(counts, totals, warm, restarts, before, fmt)
+        if far_enough is None:
+            return None
+        taken, bases, too_coarse = far_enough
     kept, base = np.array(taken, dtype=np.intp), np.array(bases, dtype=np.intp)
 
     def previous(column: Floats, first: float) -> Floats:

@@ -107,32 +107,31 @@ class Timeline:
     def add(self, columns: Columns) -> None:
         """Take in the records of a block, in the order of the log."""
         for begin, end in pieces(columns):
-            self._add_piece(columns.part(begin, end))
+            self._add_piece(columns, begin, end)
 
-    def _add_piece(self, columns: Columns) -> None:
-        """Take in records at once where they are steady, else by halves."""
-        begin = 0
-        while begin < columns.length and not self._is_begun:
+    def _add_piece(self, columns: Columns, begin: int, end: int) -> None:
+        """Take in some of the records, at once where they are steady, else by halves."""
+        while begin < end and not self._is_begun:
             self._add(columns.row(begin))
             begin += 1
-        if columns.length - begin >= _FEWEST:
-            columns, begin = columns.part(begin, columns.length), 0
-            prints = Prints(columns)
+        if end - begin >= _FEWEST:
+            piece = columns.part(begin, end)
+            prints = Prints(piece)
             leads = self.ranks.leads(prints.columns)
             places = None if leads is None else whole_steps(prints.columns, leads, _LATEST)
+            is_taken = False
             if leads is not None and places is not None:
                 first, last = prints.places[leads[[*places]]].tolist()
-                for index in range(first):
+                for index in range(begin, begin + first):
                     self._add(columns.row(index))
-                columns = columns.part(first, columns.length)
-                if self._add_at_once(columns.part(0, last - first)):
-                    begin = last - first
-            if not begin:
-                half = columns.length // 2
-                self._add_piece(columns.part(0, half))
-                self._add_piece(columns.part(half, columns.length))
+                is_taken = self._add_at_once(piece.part(first, last))
+                begin += last if is_taken else first
+            if not is_taken:
+                half = (begin + end) // 2
+                self._add_piece(columns, begin, half)
+                self._add_piece(columns, half, end)
                 return
-        for index in range(begin, columns.length):
+        for index in range(begin, end):
             self._add(columns.row(index))
 
     @property
