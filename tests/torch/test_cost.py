@@ -69,6 +69,8 @@ def test_copies_reduce_every_gradient_once(tmp_path: Path):
     stage = stage_of(traced(LLAMA, tmp_path, world_size=8, parallel="ddp", options={"model": ""}))
     assert bytes_by_kind(stage) == {"all-reduce": 4 * parameter_count(TINY)}
     assert {collective["ranks"] for collective in stage["collectives"]} == {8}
+    # Its wrapper is no second model
+    assert stage["layers"]["blocks.*"] == TINY.layers
 
 
 @pytest.mark.parametrize("world_size", [8, 64])

@@ -98,12 +98,13 @@ class ModulePaths:
         while (inner := _inner(root)) is not None:
             root = inner
             wrappers.append(root)
-        if id(root) in self._names and id(module) in self._names:
-            return
-        self.outermost.append(module)
-        name_of_root = type(root).__name__
+        is_known = id(root) in self._names
         for wrapper in wrappers:
-            self._names[id(wrapper)] = name_of_root
+            self._names.setdefault(id(wrapper), type(root).__name__)
+        # Held, so that their ids stay theirs
+        self.outermost.append(module)
+        if is_known:
+            return
         for path, part in root.named_modules():
             if path:
                 self._names.setdefault(id(part), folded(path))
