@@ -89,6 +89,6 @@ def informer(i: int, s: float) -> str:
 def timm(i: int, s: float) -> str:
     rate = f"{BATCH / s:>7.2f}/s"
     return (
-        f"Train: 0 [{i:>4d}/150 ({(i + 1) / 1.5:>3.0f}%)]  Loss: 6.95 (6.94)  "
+        f"Train: 0 [{i:>4d}/150 ({min(100.0, (i + 1) / 1.5):>3.0f}%)]  Loss: 6.95 (6.94)  "
         f"Time: {s:.3f}s, {999:>7.2f}/s  ({s:.3f}s, {rate})  LR: 1.000e-06  Data: 0.012 (0.020)"
     )
