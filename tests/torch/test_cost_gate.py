@@ -75,6 +75,6 @@ def test_planted_work_is_found_with_its_module(tmp_path: Path):
         "product": "costs-more:flops",
         "wait": "costs-more:host_waits",
     }
-    assert found["product"]["reason"].startswith("*.up: ")
+    assert found["product"]["reason"].startswith("*.up: 1 to 2 addmm a layer, ")
     assert found["wait"]["reason"].startswith("w_wait.py:")
     assert found["wait"]["codes"] == ["costs-more:host_waits"]
