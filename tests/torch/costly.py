@@ -161,6 +161,22 @@ def build_mask(job: Any) -> Callable[[], torch.Tensor]:
     return step
 
 
+def build_sparse(job: Any) -> Callable[[], torch.Tensor]:
+    """A table whose gradient has the rows alone that were looked up."""
+    bag = nn.EmbeddingBag(1000, WIDTH, mode="sum", sparse=True, device=job.device)
+    optimizer = torch.optim.Adagrad(bag.parameters())
+    rows = torch.randint(1000, (8, 3), device=job.device)
+
+    def step() -> torch.Tensor:
+        loss = bag(rows).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return step
+
+
 def build_length(job: Any) -> Callable[[], torch.Tensor]:
     lengths = torch.randint(9, (8,), device=job.device)
 

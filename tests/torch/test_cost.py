@@ -184,6 +184,17 @@ def test_number_of_the_device_that_shapes_follow_from_is_noted(tmp_path: Path):
     assert note.startswith(wait["place"])
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_sparse_gradient_has_the_rows_that_were_looked_up(tmp_path: Path):
+    stage = stage_of(traced("tests.torch.costly:build_sparse", tmp_path))
+    table = 4 * 1000 * 64
+    kinds = stage["memory"]["by_kind"]
+    assert kinds["parameters"] == table
+    assert kinds["optimizer"] == pytest.approx(table, abs=8)
+    assert stage["memory"]["peak_bytes"] < 2.2 * table
+    assert not stage["host_waits"]
+
+
 def test_hybrid_shards_gather_within_nodes_and_reduce_over_them(tmp_path: Path):
     stage = stage_of(
         traced("tests.torch.costly:build_hybrid", tmp_path, world_size=64, parallel="hsdp")

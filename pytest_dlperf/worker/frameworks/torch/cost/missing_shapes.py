@@ -1,6 +1,7 @@
-"""Shapes of what operators of GPUs return for which PyTorch has no implementation without data.
+"""Shapes of what operators return for which PyTorch has no implementation without data.
 
-Those of synchronised batch normalisation, as ``aten/src/ATen/native/cuda/Normalization.cu`` of
+Of the rows of a dense tensor that a sparse one has, for a sparse optimizer: as many as that has.
+Of synchronised batch normalisation, as ``aten/src/ATen/native/cuda/Normalization.cu`` of
 https://github.com/pytorch/pytorch makes them: sums of half precision are in float32.
 """
 
@@ -30,6 +31,13 @@ def _reduced(_gradient: torch.Tensor, inputs: torch.Tensor, *_: Any) -> tuple[to
     return tuple(_channel_sums(inputs) for _ in range(4))
 
 
+def _masked(
+    dense: torch.Tensor, mask: torch.Tensor, accumulate_matches: bool = False
+) -> torch.Tensor:
+    values = dense.new_empty(mask._values().shape)
+    return torch.sparse_coo_tensor(mask._indices(), values, mask.shape, check_invariants=False)
+
+
 _SHAPES: Final[Mapping[str, Callable[..., Any]]] = {
     "batch_norm_backward_elemt": _like,
     "batch_norm_backward_reduce": _reduced,
@@ -42,11 +50,17 @@ _SHAPES: Final[Mapping[str, Callable[..., Any]]] = {
 @contextlib.contextmanager
 def missing_shapes() -> Iterator[None]:
     """Let these operators return tensors without data while open."""
-    library = torch.library.Library("aten", "IMPL", "Meta")
+    with _registered("Meta", _SHAPES), _registered("SparseMeta", {"sparse_mask": _masked}):
+        yield
+
+
+@contextlib.contextmanager
+def _registered(key: str, shapes: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    library = torch.library.Library("aten", "IMPL", key)
     try:
-        for name, shape in _SHAPES.items():
+        for name, shape in shapes.items():
             operator = getattr(torch.ops.aten, name).default
-            if not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "Meta"):
+            if not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key):
                 library.impl(name, shape)
         yield
     finally:
