@@ -15,6 +15,8 @@ import pytest
 import pytest_dlperf
 from pytest_dlperf.core.wire import RankArguments
 
+pytestmark = pytest.mark.newest
+
 ROOT = Path(__file__).parents[2]
 LAUNCHER = """
 from __future__ import annotations

@@ -36,6 +36,8 @@ from pytest_dlperf.core.run import Problem, RankSummary, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.report import json_, schemas
 
+pytestmark = pytest.mark.newest
+
 TEXT = st.text(max_size=6)
 NUMBER = st.floats(-1e12, 1e12)
 RATE = st.floats(1e-6, 1e12)
@@ -227,7 +229,6 @@ def through_json(outcome: Outcome) -> dict[str, Any]:
     return values
 
 
-@pytest.mark.newest
 @settings(max_examples=60, deadline=None)
 @given(outcome=OUTCOMES)
 def test_every_outcome_survives_json_and_fits_the_schema(outcome):

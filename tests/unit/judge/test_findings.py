@@ -19,6 +19,8 @@ from pytest_dlperf.judge.findings import findings_in
 from pytest_dlperf.judge.verdict import judged
 from tests.helpers.judge_builders import evidence_by
 
+pytestmark = pytest.mark.newest
+
 ROOT: Final = Path(checks.__file__).parents[3]
 PACKAGE: Final = checks.__name__
 MODULES: Final = sorted(

@@ -23,6 +23,8 @@ from tests.helpers.judge_builders import (
     session,
 )
 
+pytestmark = pytest.mark.newest
+
 RULE = Rule(family=24, tolerance=0.2)
 CPU = case("1n2c")
 #: Falls of the suites on CPUs, width 8, 150 iterations ("two stages" is size tiny): unchanged,

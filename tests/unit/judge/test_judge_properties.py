@@ -12,6 +12,8 @@ from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
 from tests.helpers.judge_builders import baseline, case, measurement, session
 
+pytestmark = pytest.mark.newest
+
 RULE = Rule(family=24)
 SUBJECTS = [case("1n2g"), case("1n2c")]
 RATES = st.lists(st.floats(90, 110), min_size=1, max_size=6)

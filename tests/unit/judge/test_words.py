@@ -60,6 +60,8 @@ from tests.helpers.judge_builders import (
 from tests.helpers.report_builders import case as reported_case
 from tests.helpers.report_builders import measured
 
+pytestmark = pytest.mark.newest
+
 GPU: Final = case("1n8g")
 RULE: Final = Rule(tolerance=0.05)
 ARM: Final = "1a2b3c4"

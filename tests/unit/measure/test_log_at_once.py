@@ -18,6 +18,8 @@ from pytest_dlperf.measure.logs.timeline import Counted, Timeline
 from tests.helpers.log_lines import deepspeed, imagenet, torchtitan, tsm
 from tests.helpers.log_writer import Writer
 
+pytestmark = pytest.mark.newest
+
 
 def timeline(lines: list[str], name: str, *, at_once: bool, block: int = 400) -> Timeline:
     fmt = named(name)

@@ -35,6 +35,8 @@ from tests.helpers.nvidia_lines import ngc_tensorflow_bert
 from tests.helpers.paddle_lines import paddleclas
 from tests.helpers.record_files import case, write
 
+pytestmark = pytest.mark.newest
+
 ITERATIONS = 250
 #: After the 50 of warm-up.
 MEASURED = 200

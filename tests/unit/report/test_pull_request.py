@@ -12,6 +12,8 @@ from pytest_dlperf.report import pull_request
 from tests.helpers.hostile_text import HOSTILE, hostile, judged
 from tests.helpers.report_builders import ENVIRONMENT, MACHINE, case, unmeasured
 
+pytestmark = pytest.mark.newest
+
 LIMIT = 65_536
 
 

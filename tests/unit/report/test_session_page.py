@@ -23,6 +23,8 @@ from tests.helpers.page_outcomes import case, every_verdict, judged
 from tests.helpers.report_builders import case as plain_case
 from tests.helpers.report_builders import confirmed, environment, measured, unmeasured
 
+pytestmark = pytest.mark.newest
+
 NASTY = "</details></main><script>alert(1)</script><!--\u202e\x1b[31m"
 
 

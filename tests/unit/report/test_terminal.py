@@ -14,6 +14,8 @@ from pytest_dlperf.report.printable import columns
 from tests.helpers.hostile_text import hostile, judged
 from tests.helpers.report_builders import case, confirmed, measured, unmeasured
 
+pytestmark = pytest.mark.newest
+
 
 def row(outcome: Outcome) -> list[str]:
     lines = terminal.render([outcome], width=200)
