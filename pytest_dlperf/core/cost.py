@@ -75,6 +75,11 @@ COST_FIGURES: Final[Mapping[str, CostMeaning]] = {
 }
 
 
+def meaning_of(name: str) -> CostMeaning:
+    """Return what a figure is; one that only another version knows is called by its name."""
+    return COST_FIGURES.get(name, CostMeaning(words=name, unit="", counts=""))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CostFigure:
     """One figure of one rank, now and before."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_dlperf.core.cost import COST_FIGURES, CostComparison, CostFigure
+from pytest_dlperf.core.cost import CostComparison, CostFigure, meaning_of
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import scaled, signed
 from pytest_dlperf.report import figures
@@ -19,7 +19,7 @@ _IN_BRIEF: Final = ("flops", "launches", "collectives", "collective_bytes", "pea
 
 def figure_row(figure: CostFigure) -> tuple[str, ...]:
     """Return the cells of a figure."""
-    unit = COST_FIGURES[figure.name].unit
+    unit = meaning_of(figure.name).unit
     before = figures.ABSENT if figure.before is None else scaled(figure.before, unit)
     share = figures.ABSENT
     if figure.before is not None and figure.increase:
@@ -33,7 +33,7 @@ def words_of(figure: CostFigure) -> str:
     """Return how a figure is called: ``FLOPs in bfloat16``; of rank 0 without its rank."""
     dtype = f" in {figure.dtype}" if figure.dtype else ""
     rank = f" of rank {figure.rank}" if figure.rank else ""
-    return f"{COST_FIGURES[figure.name].words}{dtype}{rank}"
+    return f"{meaning_of(figure.name).words}{dtype}{rank}"
 
 
 def shown_figures(cost: CostComparison, *, every: bool) -> list[CostFigure]:
@@ -49,7 +49,7 @@ def in_brief(cost: CostComparison) -> str:
     words = []
     for figure in cost.figures:
         if figure.name in _IN_BRIEF and figure.now and figure.rank == first:
-            meaning = COST_FIGURES[figure.name]
+            meaning = meaning_of(figure.name)
             amount = scaled(figure.now, meaning.unit)
             name = f"{amount} {words_of(figure)}"
             if meaning.unit == "FLOP":

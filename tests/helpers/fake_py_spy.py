@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 _TEXT = f"""#!{sys.executable}
-import os, signal, sys
+import os, signal, sys, time
 [file] = [word.partition("=")[2] for word in sys.argv if word.startswith("--output=")]
 def write(*_):
     with open(file, "w") as stacks:
@@ -16,7 +16,7 @@ def write(*_):
 signal.signal(signal.SIGINT, write)
 print("py-spy> Sampling process 100 times a second.", flush=True)
 while True:
-    signal.pause()
+    time.sleep(0.01)  # a pause would not end by a signal that came just before it
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_dlperf.core.cost import COST_FIGURES, COSTS_LESS, COSTS_MORE, COSTS_SAME
+from pytest_dlperf.core.cost import COSTS_LESS, COSTS_MORE, COSTS_SAME, meaning_of
 from pytest_dlperf.core.finding import Finding, Weight
 from pytest_dlperf.core.quantity import scaled, signed
 from pytest_dlperf.judge.words.options import Options, either, joined
@@ -87,7 +87,7 @@ def _calls(finding: Finding) -> str:
 
 def _change(finding: Finding) -> str:
     """Return by how much a figure changed: ``+12.5 % FLOPs in bfloat16``."""
-    meaning = COST_FIGURES[finding.metric]
+    meaning = meaning_of(finding.metric)
     dtype = f" in {finding.text('dtype')}" if "dtype" in finding.figures else ""
     rank = f" of rank {int(finding.number('rank'))}" if "rank" in finding.figures else ""
     name = f"{meaning.words}{dtype}{rank}"
@@ -108,12 +108,12 @@ def _share(share: float) -> str:
 
 
 def _amount(finding: Finding, figure: str) -> str:
-    return scaled(int(finding.number(figure)), COST_FIGURES[finding.metric].unit)
+    return scaled(int(finding.number(figure)), meaning_of(finding.metric).unit)
 
 
 def _detail(finding: Finding) -> str:
     sides = f"{_amount(finding, 'before')} to {_amount(finding, 'now')}"
-    meaning = COST_FIGURES[finding.metric]
+    meaning = meaning_of(finding.metric)
     dtype = f" in {finding.text('dtype')}" if "dtype" in finding.figures else ""
     rank = f" of rank {int(finding.number('rank'))}" if "rank" in finding.figures else ""
     share = f" ({_share(finding.number('change'))})" if "change" in finding.figures else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pytest_dlperf.core.cost import COST_FIGURES, CostComparison, ModuleCost
+from pytest_dlperf.core.cost import CostComparison, ModuleCost, meaning_of
 from pytest_dlperf.core.outcome import ModuleTime
 from pytest_dlperf.core.quantity import scaled
 from pytest_dlperf.report.cost import HEADINGS, figure_row, shown_figures
@@ -54,7 +54,7 @@ def _figures(cost: CostComparison) -> Html:
                     number(before, figure.before),
                     number(now, figure.now),
                     number(change, figure.share),
-                    cell(COST_FIGURES[figure.name].counts),
+                    cell(meaning_of(figure.name).counts),
                 )
             )
         )
@@ -73,7 +73,7 @@ def _changes(cost: CostComparison) -> Html:
     rows = [
         TableRow(
             cells=(
-                cell(f"{COST_FIGURES[change.name].words} {change.dtype}".rstrip()),
+                cell(f"{meaning_of(change.name).words} {change.dtype}".rstrip()),
                 cell(change.path or "outside of all modules"),
                 cell(f"{change.what} ({change.phase})" if change.phase else change.what),
                 number(str(change.calls_before), change.calls_before),
@@ -92,7 +92,7 @@ def _changes(cost: CostComparison) -> Html:
 
 def _difference(name: str, increase: int) -> str:
     sign = "+" if increase > 0 else "-"
-    return f"{sign}{scaled(abs(increase), COST_FIGURES[name].unit)}"
+    return f"{sign}{scaled(abs(increase), meaning_of(name).unit)}"
 
 
 def _drawn(

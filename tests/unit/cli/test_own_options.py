@@ -99,6 +99,8 @@ OF_STORED_SESSIONS = {
 }  # fmt: skip
 #: Of a training that is started.
 OF_TRAININGS = {"--dlperf-iterations", "--dlperf-warmup", "--dlperf-workdir"}
+#: Of a trace of costs, which no command makes.
+OF_TRACES = {"--dlperf-cost", "--dlperf-timeout"}
 #: The judge words its sentences itself, which the tests above read.
 OF_THE_JUDGE = ("pytest_dlperf.judge.", "pytest_dlperf.core.metrics", "pytest_dlperf.cli.")
 
@@ -106,7 +108,7 @@ OF_THE_JUDGE = ("pytest_dlperf.judge.", "pytest_dlperf.core.metrics", "pytest_dl
 @pytest.mark.parametrize(
     ("words", "not_met"),
     [
-        (("compare", "--a", "x", "--b", "y"), NOT_GIVEN | OF_STORED_SESSIONS),
+        (("compare", "--a", "x", "--b", "y"), NOT_GIVEN | OF_STORED_SESSIONS | OF_TRACES),
         (("extract",), NOT_GIVEN | OF_TRAININGS),
         (("judge", "a", "b"), NOT_GIVEN | OF_TRAININGS),
     ],
