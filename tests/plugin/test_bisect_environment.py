@@ -88,6 +88,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     return Folder(tmp_path)
 
 
+@pytest.mark.nightly
 def test_the_package_that_is_slower_is_found_in_four_comparisons(folder: Folder):
     folder.write("pk-c")
     done = folder.bisect()

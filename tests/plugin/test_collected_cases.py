@@ -63,7 +63,9 @@ def pytest_collection_modifyitems(items):
 """
 
 
-@pytest.mark.parametrize("extra", [(), ("-n1",)], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "extra", [(), pytest.param(("-n1",), marks=pytest.mark.nightly)], ids=["alone", "xdist"]
+)
 def test_a_marked_item_that_is_no_case_is_an_error(suite: Suite, extra: tuple[str, ...]):
     suite.write(NO_CASES)
     suite.write_file("conftest.py", CONFTEST)
@@ -128,7 +130,9 @@ def test_ids_that_cannot_be_are_refused_with_what_tells_the_cases_apart(suite: S
         assert words in text
 
 
-@pytest.mark.parametrize("option", ["--setup-plan", "--setup-only"])
+@pytest.mark.parametrize(
+    "option", ["--setup-plan", pytest.param("--setup-only", marks=pytest.mark.nightly)]
+)
 def test_a_session_that_only_sets_up_fails_nothing(suite: Suite, option: str):
     result = suite.run(option, "--dlperf-strict", "-q")
     assert result.ret == 0

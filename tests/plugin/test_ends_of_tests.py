@@ -131,6 +131,7 @@ def test_a_slowdown_is_waived_by_xfail_but_not_in_strict_mode(suite: Suite):
         assert outcome["failed"] == bool(strict)
 
 
+@pytest.mark.nightly
 def test_what_a_test_waives_after_a_verdict_that_passed_stays_waived_in_strict_mode(suite: Suite):
     suite.write(
         f"""{HEAD}

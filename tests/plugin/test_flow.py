@@ -158,6 +158,7 @@ def test_memory_that_grew_fails(suite: Suite):
     assert outcomes[ONE]["judgement"]["metrics"]["peak_memory"]["change"] == pytest.approx(0.5)
 
 
+@pytest.mark.nightly
 def test_observe_mode_fails_for_errors_alone(suite: Suite):
     suite.run("--update-baselines", "-k", "1n1c")
     suite.env(FAKE_STEP_S=0.03)
@@ -221,6 +222,7 @@ def test_what_cannot_be_judged_has_its_own_category_and_fails_when_strict(suite:
     assert all(case.find("failure") is not None for case in junit(suite).values())
 
 
+@pytest.mark.nightly
 def test_results_fit_their_schema(suite: Suite):
     import json
     from pathlib import Path

@@ -329,6 +329,7 @@ def test_only_the_last_ten_sessions_are_kept(suite: Suite):
     assert (work / "mine").is_dir()
 
 
+@pytest.mark.nightly
 def test_a_shared_host_measures_a_parent_once(suite: Suite):
     suite.env(FAKE_WALL_S=0.3)
     result, outcomes = suite.outcomes("--dlperf-share-host", "-n2", "--dlperf-runs=2")

@@ -69,6 +69,7 @@ def test_a_numpy_program_is_measured_where_no_framework_is(bare: Suite):
     result.stdout.fnmatch_lines([f"note: {ONE}: the case names no framework, so neither its*"])
 
 
+@pytest.mark.nightly
 def test_a_program_of_src_is_found_as_tests_find_it(bare: Suite):
     """By pytest's own ini key, which counts from the ini file."""
     package = bare.path / "src" / "alib"

@@ -111,6 +111,7 @@ def test_a_baseline_that_cannot_be_read_is_an_error(suite: Suite):
     assert path.read_text(encoding="utf-8") == "{"
 
 
+@pytest.mark.nightly
 def test_the_sessions_that_were_observed_are_what_check_judges(suite: Suite):
     for seed in range(3):
         suite.env(FAKE_SEED=seed)

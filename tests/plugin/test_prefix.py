@@ -27,7 +27,7 @@ def launches(suite: Suite) -> list[dict[str, object]]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("extra", [(), ("-n2",)])
+@pytest.mark.parametrize("extra", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
 def test_a_session_probes_once_and_runs_in_the_container(boxed: Suite, extra: tuple[str, ...]):
     result, outcomes = boxed.outcomes(
         "--dlperf-prefix=box --log={rootdir}/box.log 'my image'", "--dlperf-runs=1", *extra
@@ -73,7 +73,7 @@ def test_a_target_that_cannot_be_used(boxed: Suite, flags: str, verdict: str, me
     assert len(launches(boxed)) == 1
 
 
-@pytest.mark.parametrize("extra", [(), ("-n2",)])
+@pytest.mark.parametrize("extra", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("seen", "verdict"), [(0, "error"), (1, "no-baseline")])
 def test_gpus_are_those_that_the_target_sees(
     boxed: Suite, extra: tuple[str, ...], seen: int, verdict: str

@@ -36,7 +36,9 @@ def session(suite: Suite, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("extra", [(), ("-n2",), ("--update-baselines",)])
+@pytest.mark.parametrize(
+    "extra", [(), pytest.param(("-n2",), marks=pytest.mark.nightly), ("--update-baselines",)]
+)
 def test_of_the_environment(suite: Suite, fails: bool, extra: tuple[str, ...]):
     suite.env(FAKE_FAIL="*1n2c*" if fails else "", FAKE_WALL_S=0.3)
     with process_lists(SECRET) as listed:
@@ -50,7 +52,7 @@ def test_of_the_environment(suite: Suite, fails: bool, extra: tuple[str, ...]):
 
 
 @pytest.mark.history
-@pytest.mark.parametrize("mask", [0o022, 0o000])
+@pytest.mark.parametrize("mask", [0o022, pytest.param(0o000, marks=pytest.mark.nightly)])
 def test_a_folder_that_was_there_keeps_its_mode_and_the_session_its_own(suite: Suite, mask: int):
     (suite.path / ".dlperf").mkdir(mode=0o755)
     before = os.umask(mask)

@@ -23,6 +23,7 @@ def four_ranks(suite: Suite, speedup: str) -> None:
     suite.write(TESTS.replace('["1n1c", "1n2c"]', f'"1n4c", speedup={speedup!r}'))
 
 
+@pytest.mark.nightly
 def test_a_model_too_large_for_one_device_is_gated_against_its_baseline(suite: Suite):
     """The out-of-memory of one device was the error of the case on two."""
     two_ranks(suite, "one-device")

@@ -206,7 +206,7 @@ def test_baselines_without_a_case_are_listed_and_exit_with_1(store, tests, capsy
     assert "no test declares its case; dlperf baselines prune" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("layout", ["1n1c", "1n4c"])
+@pytest.mark.parametrize("layout", ["1n1c", pytest.param("1n4c", marks=pytest.mark.nightly)])
 def test_the_tolerance_of_the_marker_is_the_cases_own(store, tests, capsys, layout):
     path = tests / "test_net.py"
     path.write_text(TESTS.replace("batch_size", 'tolerance="15%", batch_size'), encoding="utf-8")
