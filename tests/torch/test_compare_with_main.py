@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.helpers.documents import blocks
@@ -37,14 +39,27 @@ def printed(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Folder:
     return folder
 
 
-def test_a_slower_branch_is_found_in_lock_step(printed: Folder):
+def compared(printed: Folder, *options: str) -> dict[str, Any]:
+    """Return the outcome of the page's command, whose arms took turns."""
     [command] = [
-        block.text for block in blocks("docs/howto/compare-with-main.md")
+        block.text
+        for block in blocks("docs/howto/compare-with-main.md")
         if block.language == "bash"
-    ]  # fmt: skip
+    ]
     words = command.split()
     assert words[0] == "pytest"
-    _, [outcome] = printed.run(*words[1:], "--dlperf-explain=never", "--dlperf-max-runs=3")
-    assert outcome["judgement"]["verdict"] == "regressed"
+    _, [outcome] = printed.run(*words[1:], "--dlperf-explain=never", *options)
     assert set(outcome["against"]["order"]) == {"both"}
     assert all(run["turns"] for run in outcome["measurement"]["runs"])
+    return outcome
+
+
+def test_the_command_trains_both_branches_in_lock_step(printed: Folder):
+    short = ("--dlperf-runs=1", "--dlperf-iterations=40", "--dlperf-warmup=10")
+    outcome = compared(printed, *short)
+    assert outcome["against"]["name"] == "main"
+
+
+@pytest.mark.nightly  # as many pairs as it takes, some minutes beside others
+def test_a_slower_branch_is_found(printed: Folder):
+    assert compared(printed, "--dlperf-max-runs=3")["judgement"]["verdict"] == "regressed"

@@ -55,6 +55,7 @@ def build(job):
 """
 
 
+@pytest.mark.nightly
 def test_calls_that_one_arm_alone_has_are_in_the_tables(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ):

@@ -117,7 +117,7 @@ def test_an_arm_that_fails_ends_the_other_one(repository: Folder, fault: str, is
 @pytest.mark.parametrize(
     ("number", "status"),
     [
-        (signal.SIGKILL, -9),
+        pytest.param(signal.SIGKILL, -9, marks=pytest.mark.nightly),
         pytest.param(signal.SIGTERM, 143, marks=pytest.mark.nightly),
         pytest.param(signal.SIGINT, 2, marks=pytest.mark.nightly),
     ],

@@ -75,6 +75,7 @@ def test_node_0_judges_what_both_nodes_measured(folder: Folder):
     assert folder.ours() == []
 
 
+@pytest.mark.nightly
 def test_a_node_that_stops_says_so_to_the_others(folder: Folder):
     # What is wrong is found by node 0 alone, while node 1 goes on to the second run.
     folder.write(layout="2n1c", runs=2, options={"fault": "not-averaged"}, speedup=None)

@@ -19,7 +19,9 @@ MARK = "from pytest_dlperf.mark import step\n"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize("name", ["own_program", "marked_program"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("own_program", marks=pytest.mark.nightly), "marked_program"]
+)
 def test_examples(folder: Folder, name: str):
     (folder.path / "test_net.py").unlink()
     shutil.copytree(EXAMPLES / name, folder.path, dirs_exist_ok=True)

@@ -86,6 +86,7 @@ def test_collectives_are_sampled_and_change_nothing_that_is_checked(scaled: OneS
         assert len(one["loss"]["values"]) == 30  # type: ignore[arg-type]
 
 
+@pytest.mark.nightly
 def test_a_rank_that_is_slow_by_itself_is_named(slow: OneSession):
     runs = runs_of(slow, "slow")
     assert len(runs) >= 3
