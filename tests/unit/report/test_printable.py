@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_dlperf.report.printable import (
@@ -24,6 +24,7 @@ def test_what_would_steer_a_terminal_is_shown_and_the_rest_stays() -> None:
     assert one_line(" a\n\n b\x00 ") == "a b\\x00"
 
 
+@settings(deadline=None)
 @given(st.text(st.characters()))
 def test_any_text_can_be_written_and_has_no_control_character(text: str) -> None:
     made = printable(text)
@@ -65,6 +66,7 @@ def test_chinese_takes_two_columns_and_marks_none() -> None:
     assert padded("吞", 4, right=True) == "  吞"
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(categories=["L", "N"])), st.integers(min_value=1, max_value=20))
 def test_what_is_shortened_fits_and_says_so(text: str, width: int) -> None:
     made = shortened(text, width)

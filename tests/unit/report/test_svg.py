@@ -8,7 +8,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_dlperf.report.page.chart import END, START, Axis, Chart, Layer, Mark, Tick, places
@@ -114,6 +114,7 @@ def test_a_mark_says_what_it_was_given_and_nothing_else():
 numbers = st.floats(min_value=-1e12, max_value=1e12, allow_subnormal=False)
 
 
+@settings(deadline=None)
 @given(st.lists(numbers, min_size=1, max_size=5), st.booleans())
 def test_any_figures_make_a_chart_with_few_ticks(values, zero):
     one = chart(*(Mark(i, value) for i, value in enumerate(values)), y=Axis(title="y", zero=zero))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_dlperf.core.verdict import Comparison
@@ -45,6 +45,7 @@ def test_idle_time_after_waits_is_of_what_is_new(
     assert sum(one.difference_ms or 0.0 for one in found.parts) == pytest.approx(25)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 20), *[st.floats(0, 10)] * 3), min_size=1, max_size=4),
     st.floats(0, 20),
