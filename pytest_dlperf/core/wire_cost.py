@@ -26,7 +26,10 @@ MEMORY_KINDS: Final = ("parameters", "gradients", "optimizer", "activations", "r
 
 
 class OperatorCost(TypedDict):
-    """The calls of one operator, with the same shapes, at one place of the model."""
+    """The calls of an operator that starts work on a device, with equal shapes, at one place.
+
+    Views and allocations start none, and are left out.
+    """
 
     #: Path of the module that called it; empty outside of all modules.
     path: str
@@ -45,8 +48,6 @@ class OperatorCost(TypedDict):
     flops_dtype: str
     read_bytes: int
     written_bytes: int
-    #: Whether it starts work on a device. Views and allocations do not, and are left out.
-    is_launch: bool
 
 
 class CollectiveCost(TypedDict):

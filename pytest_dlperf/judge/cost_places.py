@@ -156,14 +156,13 @@ def _operators(figure: CostFigure, stage: StageCost) -> Iterator[tuple[_Key, int
         if figure.name == "flops":
             if operator["flops_dtype"] == figure.dtype:
                 yield key, calls, operator["flops"]
-        elif operator["is_launch"]:
+        else:
             yield key, calls, calls if figure.name == "launches" else traffic_of(operator)
 
 
 def traffic_of(operator: OperatorCost) -> int:
-    """Return the bytes that an operator reads and writes, if it starts work; else 0."""
-    is_launch = operator["is_launch"]
-    return operator["read_bytes"] + operator["written_bytes"] if is_launch else 0
+    """Return the bytes that an operator reads and writes."""
+    return operator["read_bytes"] + operator["written_bytes"]
 
 
 def _places(name: str, stage: StageCost) -> list[PlaceCount]:
@@ -240,7 +239,7 @@ def _module_sums(cost: CostRecord) -> dict[str, _Module]:
             module = sums[operator["path"]]
             module.flops += operator["flops"]
             module.traffic += traffic_of(operator)
-            module.launches += operator["calls"] if operator["is_launch"] else 0
+            module.launches += operator["calls"]
         for live in stage["memory"]["at_peak"]:
             sums[live["path"]].peak += live["bytes"]
     return dict(sums)

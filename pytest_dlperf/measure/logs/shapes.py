@@ -101,7 +101,7 @@ class Shape:
     sizes: list[set[int]] = field(default_factory=list)
     refused: list[set[int]] = field(default_factory=list)
     #: Runs of digits that are part of words, such as that of bf16: lines have the same ones.
-    of_words: frozenset[int] = frozenset()
+    word_runs: frozenset[int] = frozenset()
 
 
 class ReadLines(NamedTuple):
@@ -130,18 +130,18 @@ class Shapes:
 
     def learn(self, line: bytes) -> Shape | None:
         """Return how lines like this one are read; None: by the parser, line by line."""
-        of_words = frozenset(
+        word_runs = frozenset(
             run
             for run, match in enumerate(_RUN.finditer(line))
             if _WORD_BEFORE.search(line[: match.start()][-2:])
         )
         shape = self._learn(line, frozenset())
-        return self._learn(line, of_words) if shape is None and of_words else shape
+        return self._learn(line, word_runs) if shape is None and word_runs else shape
 
-    def _learn(self, line: bytes, of_words: frozenset[int]) -> Shape | None:
+    def _learn(self, line: bytes, word_runs: frozenset[int]) -> Shape | None:
         generator = random.Random(line)
         probes = [line]
-        probes += [_with_other_digits(line, generator, of_words) for _ in range(_PROBES)]
+        probes += [_with_other_digits(line, generator, word_runs) for _ in range(_PROBES)]
         rows = self._one_row_each(probes)
         if rows is None:
             return None
@@ -155,7 +155,7 @@ class Shapes:
             line,
             is_record=derived is not None or rows[0] is not None,
             derived=derived,
-            of_words=of_words,
+            word_runs=word_runs,
             usual_sizes=sizes,
             sizes=[{size} for size in sizes],
             refused=[set() for _ in sizes],
@@ -189,15 +189,15 @@ class Shapes:
     def _refused_lines(self, shape: Shape, lines: Lines) -> Flags:
         """Return which lines have a run of digits of a length that is not read as the others."""
         refused = np.zeros(len(lines), dtype=bool)
-        texts = _RUN.findall(shape.line) if shape.of_words else []
-        for run in shape.of_words:
+        texts = _RUN.findall(shape.line) if shape.word_runs else []
+        for run in shape.word_runs:
             refused |= lines.values(Number((run,))) != float(texts[run])
         for run, (usual, column) in enumerate(zip(shape.usual_sizes, lines.sizes, strict=True)):
             if (column == usual).all():
                 continue
             for size in np.unique(column).tolist():
                 if size not in shape.sizes[run] and size not in shape.refused[run]:
-                    is_alike = run not in shape.of_words and self._is_alike(shape, run, size)
+                    is_alike = run not in shape.word_runs and self._is_alike(shape, run, size)
                     (shape.sizes if is_alike else shape.refused)[run].add(size)
                 if size in shape.refused[run]:
                     refused |= column == size
@@ -209,7 +209,7 @@ class Shapes:
         begin, end = [match.span() for match in _RUN.finditer(shape.line)][run]
         line = shape.line[:begin] + b"0" * size + shape.line[end:]
         probes = [
-            _with_other_digits(line, generator, shape.of_words) for _ in range(_PROBES_OF_SIZE)
+            _with_other_digits(line, generator, shape.word_runs) for _ in range(_PROBES_OF_SIZE)
         ]
         rows = self._one_row_each(probes)
         if rows is None:
@@ -298,11 +298,11 @@ def _columns(inputs: Sequence[Inputs]) -> dict[str, Floats] | None:
     return None if any(np.isnan(column).any() for column in columns.values()) else columns
 
 
-def _with_other_digits(line: bytes, generator: random.Random, of_words: frozenset[int]) -> bytes:
+def _with_other_digits(line: bytes, generator: random.Random, word_runs: frozenset[int]) -> bytes:
     runs = count()
 
     def new_digits(match: re.Match[bytes]) -> bytes:
-        if next(runs) in of_words:
+        if next(runs) in word_runs:
             return match[0]
         return b"".join(b"%d" % generator.randint(1, 9) for _ in match[0])
 

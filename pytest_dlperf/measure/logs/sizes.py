@@ -146,8 +146,8 @@ def _batch_of_all(parsed: ParsedLog) -> float | None:
         return None if _has_rates(parsed) else log.iteration_tokens
     if log.update_batch is not None or _has_rates(parsed):
         return log.update_batch
-    of_all = parsed.fmt.batch_of == "global" and not log.per_replica
-    return log.event_batch or (log.batch_size if of_all else None)
+    is_global = parsed.fmt.batch_of == "global" and not log.per_replica
+    return log.event_batch or (log.batch_size if is_global else None)
 
 
 def _has_rates(parsed: ParsedLog) -> bool:

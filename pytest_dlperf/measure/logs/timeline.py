@@ -170,8 +170,8 @@ class Timeline:
         self.prints += prints.columns.length
         self.steps += steps.length
         ends = (steps[name][-1] for name in ("total", "epochs", "epoch_steps"))
-        of_all = [None if np.isnan(end) else int(end) for end in ends]
-        self.total, self.epochs, self.epoch_steps = of_all
+        lengths = [None if np.isnan(end) else int(end) for end in ends]
+        self.total, self.epochs, self.epoch_steps = lengths
         printed = losses[~np.isnan(losses)]
         if len(printed):
             self.loss_last = float(printed[-1])

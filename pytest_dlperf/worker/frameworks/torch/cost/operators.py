@@ -108,7 +108,7 @@ class Operators:
                 path=key.path, phase=key.phase, name=key.name, shapes=key.shapes,
                 calls=sums.calls, flops=sums.flops,
                 flops_dtype=key.flops_dtype if sums.flops else "",
-                read_bytes=sums.read_bytes, written_bytes=sums.written_bytes, is_launch=True,
+                read_bytes=sums.read_bytes, written_bytes=sums.written_bytes,
             )
             for key, sums in sorted(self._sums.items())
         ]  # fmt: skip
