@@ -104,7 +104,7 @@ def test_each_module_of_the_icicle_is_below_the_one_that_it_is_in(show, scripts)
     same, slower, faster = (drawn[index]["fill"] for index in (3, 4, 7))
     assert len({same, slower, faster}) == 3
     assert slower == "rgb(213, 94, 0)"
-    assert drawn[4]["title"] == "body.<1>: 20.00 to 30.00 ms (+10.00)"
+    assert drawn[4]["title"] == "body.<1>: 20.00 ms to 30.00 ms (+10.00 ms)"
     watched.check()
 
 
