@@ -132,9 +132,9 @@ def _box(
     top = depth * _ROW
     times = shown(box.after_ms)
     if compares:
-        more_ms = box.after_ms - box.before_ms
-        sign = "-" if more_ms < 0 else "+"
-        times = f"{shown(box.before_ms)} to {times} ({sign}{shown(abs(more_ms))})"
+        increase = box.after_ms - box.before_ms
+        sign = "-" if increase < 0 else "+"
+        times = f"{shown(box.before_ms)} to {times} ({sign}{shown(abs(increase))})"
     letters = int((width - 6) / _LETTER)
     name = box.name if len(box.name) <= letters else box.name[:letters]
     label = (

@@ -56,7 +56,7 @@ def test_a_comment_has_them_as_a_table():
 def test_a_page_has_both_costs_by_module():
     page = cost_section(CHANGED.cost)
     assert page.count('class="icicle"') == 2
-    assert "mlp: 576 GFLOP to 640 GFLOP" in page
+    assert "mlp: 576 GFLOP to 640 GFLOP (+64 GFLOP)" in page
     assert "the FLOPs of operators by module" in page
     assert cost_section(None) == ""
 

@@ -107,6 +107,7 @@ def test_the_icicle_has_each_module_below_its_own():
     assert boxes["body.0"] == boxes["body.&lt;1&gt;"] == "60"
     fills = dict(re.findall(r"<title>([^<]*): [^<]*</title>[^>]*fill=\"(#\w+)\"", drawn))
     assert fills["body.0"] != fills["body.&lt;1&gt;"]
+    assert "<title>body.&lt;1&gt;: 20.00 ms to 30.00 ms (+10.00 ms)</title>" in drawn
     assert "<script" not in drawn
     assert icicle(()) == ""
     assert icicle((ModuleTime(path="", before_ms=1, after_ms=1),)) == "", "there are no modules"
