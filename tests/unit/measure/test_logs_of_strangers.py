@@ -167,9 +167,6 @@ ANSWERS: Final[tuple[tuple[str, tuple[str, ...], Answer], ...]] = (
     ("wind_train.log", ("--batch_size_per_device=32", "--world_size=1"), Answer(32 * 130.3)),
 )
 
-#: Answers that are not yet right, by log and options; what becomes right leaves this set.
-NOT_YET: Final[frozenset[str]] = frozenset()
-
 
 def _name(log: str, options: tuple[str, ...]) -> str:
     words = [option.removeprefix("--").partition("=")[0] for option in options]
@@ -177,9 +174,7 @@ def _name(log: str, options: tuple[str, ...]) -> str:
 
 
 def _case(log: str, options: tuple[str, ...], answer: Answer) -> object:
-    name = _name(log, options)
-    marks = (pytest.mark.xfail(reason="not yet"),) if name in NOT_YET else ()
-    return pytest.param(log, options, answer, id=name, marks=marks)
+    return pytest.param(log, options, answer, id=_name(log, options))
 
 
 @pytest.mark.parametrize(("log", "options", "answer"), [_case(*row) for row in ANSWERS])
@@ -200,7 +195,3 @@ def test_the_log_of_a_stranger_has_its_answer(
     assert result.throughput == pytest.approx(answer.rate, rel=0.02), result.problems
     assert not answer.unit or result.unit == answer.unit
     assert not answer.also or answer.also in codes
-
-
-def test_what_is_not_yet_right_is_in_the_table() -> None:
-    assert {_name(log, options) for log, options, _ in ANSWERS} >= NOT_YET
