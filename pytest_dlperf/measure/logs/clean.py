@@ -35,7 +35,10 @@ class Line(NamedTuple):
 
 
 def blocks(stream: BinaryIO, size: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """Yield the stream in blocks that end where a line ends; a line longer than one is cut."""
+    """Yield the stream in blocks that end where a line ends; a line longer than one is cut.
+
+    The last block ends without a line feed where the stream ends within a line.
+    """
     rest = b""
     while chunk := stream.read(size):
         block = rest + chunk
@@ -43,11 +46,14 @@ def blocks(stream: BinaryIO, size: int = BLOCK_BYTES) -> Iterator[bytes]:
         if end < 0 and len(block) < 2 * size:
             rest = block
             continue
-        end = len(block) if end < 0 else end + 1
-        rest = block[end:]
-        yield plain(block[:end])
-    if rest:
-        yield plain(rest) + b"\n"
+        if end < 0:
+            rest = b""
+            yield plain(block) + b"\n"
+        else:
+            rest = block[end + 1 :]
+            yield plain(block[: end + 1])
+    if text := plain(rest):
+        yield text
 
 
 def plain(block: bytes) -> bytes:

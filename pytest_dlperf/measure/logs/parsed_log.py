@@ -144,10 +144,13 @@ class _Counting:
 
 
 def _watched(blocks: Iterable[bytes], log_facts: Facts) -> Iterator[bytes]:
-    """Pass the blocks on, and take in what each says of the run."""
+    """Pass the blocks on, whole lines, and take in what each says of the run.
+
+    A file that ends within a line may end within a number: that line is no record.
+    """
     for block in blocks:
         log_facts.watch(block)
-        yield block
+        yield block[: block.rfind(b"\n") + 1]
 
 
 def _begin(

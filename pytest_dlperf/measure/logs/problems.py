@@ -154,6 +154,8 @@ def _nothing_left(parsed: ParsedLog, series: RateSeries) -> str:
         )
     if timeline.left_out and not len(series):
         return "every print has the time of an evaluation in it; print more often"
+    if fmt.no_time and not len(series):
+        return f"{timeline.iterations} iterations are in the log: {fmt.no_time}"
     if not len(series):
         return (
             f"{timeline.iterations} iterations are in the log, and none has a rate or a time that "
@@ -336,7 +338,7 @@ def _count_of(iterations: float) -> str:
 
 def timeline_problems(parsed: ParsedLog) -> Iterator[Problem]:
     """Return what is odd about the course of a log."""
-    timeline, fmt, killed_by = parsed.timeline, parsed.fmt, parsed.log_facts.killed_by
+    timeline, fmt = parsed.timeline, parsed.fmt
     if timeline.runs > 1:
         yield Problem(
             code="several-runs",
@@ -365,6 +367,18 @@ def timeline_problems(parsed: ParsedLog) -> Iterator[Problem]:
         yield Problem(
             code="duplicate-ranks", message=f"each step is printed {times:.3g} times: {who}"
         )
+    yield from _truncated(parsed)
+    if fmt.averaging == "running" and timeline.windows:
+        yield Problem(
+            code="running-mean",
+            message="printed rates are means since an early step, which hide what happens late; "
+            "throughput is what the iterations after the warm-up did by themselves",
+        )
+
+
+def _truncated(parsed: ParsedLog) -> Iterator[Problem]:
+    """Return how the log shows that its end is missing."""
+    timeline, killed_by = parsed.timeline, parsed.log_facts.killed_by
     last, total = timeline.last_step, timeline.total
     epoch, epochs = timeline.last_epoch, timeline.epochs
     if killed_by:
@@ -378,12 +392,17 @@ def timeline_problems(parsed: ParsedLog) -> Iterator[Problem]:
             code="truncated",
             message=f"the log ends at step {last} of the {timeline.epoch_steps} of an epoch",
         )
-    if fmt.averaging == "running" and timeline.windows:
+    elif _ends_within_record(parsed):
         yield Problem(
-            code="running-mean",
-            message="printed rates are means since an early step, which hide what happens late; "
-            "throughput is what the iterations after the warm-up did by themselves",
+            code="truncated",
+            message="the log ends within a line, whose numbers may be cut: that line was not read",
         )
+
+
+def _ends_within_record(parsed: ParsedLog) -> bool:
+    """Return whether the last line, which does not end, is one of records; bars never end them."""
+    line, fmt = parsed.log_facts.cut_line + b"\n", parsed.fmt
+    return not fmt.bar and len(line) > 1 and any(anchor in line for anchor in fmt.anchors)
 
 
 def _interval(timeline: Timeline) -> float:

@@ -16,7 +16,7 @@ STEPS = 300
 
 def read(tmp_path: Path, text: str) -> LogResult:
     path = tmp_path / "train.log"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
     return extract(path, ParseOptions(batch_size_per_device=16, world_size=1))
 
 

@@ -24,7 +24,7 @@ from tests.helpers.paddle_lines import (
 
 def read(tmp_path: Path, text: str, **options: object) -> LogResult:
     path = tmp_path / "x_gpu1_bs16.log"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
     return extract(path, ParseOptions(**options))  # type: ignore[arg-type]
 
 

@@ -24,7 +24,7 @@ from tests.helpers.paddle_lines import paddleclas2020, paddleclas_dynamic, paddl
 
 def read(path: Path, text: str, **options: object) -> LogResult:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
     return extract(path, ParseOptions(**options))  # type: ignore[arg-type]
 
 

@@ -27,7 +27,7 @@ from tests.helpers.paddle_lines import paddleclas_dynamic, paddlevideo, plsc2022
 
 
 def read(path: Path, text: str) -> LogResult:
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
     return extract(path, ParseOptions())
 
 

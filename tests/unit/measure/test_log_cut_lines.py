@@ -1,0 +1,47 @@
+"""Lines that hold a part of a record: a file that ends within one."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from pytest_dlperf.measure.logs.extract import LogResult, extract_stream
+from pytest_dlperf.measure.logs.parsed_log import ParseOptions
+from tests.helpers.language_lines import composer
+from tests.helpers.log_lines import megatron, torchtitan
+from tests.helpers.log_writer import BATCH, Writer, log
+
+
+def read(text: str, block: int = 1 << 20) -> LogResult:
+    asked = ParseOptions(world_size=1, batch_size_per_device=BATCH)
+    return extract_stream(io.BytesIO(text.encode()), "train.log", asked, block)
+
+
+def messages(result: LogResult, code: str) -> list[str]:
+    return [problem.message for problem in result.problems if problem.code == code]
+
+
+@pytest.mark.parametrize("writer", [torchtitan, megatron, composer])
+@pytest.mark.parametrize("block", [2000, 1 << 20])
+def test_a_file_may_end_at_any_byte(writer: Writer, block: int) -> None:
+    text = log(writer, iterations=80, seconds=0.5)
+
+    for size in range(len(text) - 130, len(text), 9):
+        result = read(text[:size], block)
+
+        assert result.throughput == pytest.approx(2 * BATCH, rel=2e-3), text[size - 20 : size]
+        assert not messages(result, "unstable")
+
+
+def test_a_record_that_the_end_cuts_is_named() -> None:
+    text = log(torchtitan, iterations=80)
+
+    assert "ends within a line" in messages(read(text[:-1]), "truncated")[0]
+    assert not messages(read(text), "truncated")
+
+
+def test_a_last_word_without_an_end_is_still_heard() -> None:
+    text = log(torchtitan, iterations=80) + "Traceback (most recent call last):"
+
+    assert "Traceback" in messages(read(text), "truncated")[0]
