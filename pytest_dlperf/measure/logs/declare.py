@@ -225,6 +225,8 @@ class Format:
     context_anchors: tuple[bytes, ...] = ()
     #: The parser of one log, where it is one, whatever else reads the line as well.
     in_order: InOrder | None = None
+    #: Why the prints of a log may have no time, in words, where the format knows it.
+    no_time: str = ""
 
     @property
     def least_seconds(self) -> float:

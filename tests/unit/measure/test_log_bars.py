@@ -242,3 +242,39 @@ def test_bars_of_epochs_with_two_totals_are_not_one_training(tmp_path: Path) -> 
 
     assert result.throughput is None
     assert "unknown-format" in codes(result)
+
+
+def counting(unit: str, *, each: int = BATCH, is_each: bool = False) -> list[str]:
+    """Return states of a bar that counts samples."""
+    rate = f"{TRAIN / each:.2f}s/{unit}" if is_each else f"{each / TRAIN:.2f}{unit}/s"
+    return [
+        f"train:   0%|          | {done * each}/{300 * each} "
+        f"[{int(done * TRAIN) // 60:02d}:{int(done * TRAIN) % 60:02d}<03:19, {rate}, loss=2.1]"
+        for done in range(1, 301)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "counted"),
+    [("img", "samples"), (" samples", "samples"), ("ex", "samples"), ("tok", "tokens")],
+)
+@pytest.mark.parametrize("is_each", [False, True])
+def test_a_bar_that_counts_work_has_no_batch_on_top(
+    tmp_path: Path, unit: str, counted: str, is_each: bool
+) -> None:
+    result = read(
+        tmp_path, counting(unit, is_each=is_each), batch_size_per_device=BATCH, world_size=1
+    )
+
+    assert (result.unit, result.format) == (counted, f"tqdm-{counted}")
+    assert result.throughput == pytest.approx(BATCH / TRAIN, rel=0.01)
+    assert sum(span.work for span in result.spans) == result.iterations
+
+
+@pytest.mark.parametrize("unit", ["it", "step", "batch"])
+def test_a_bar_that_counts_steps_has_the_batch_on_top(tmp_path: Path, unit: str) -> None:
+    assert is_of_training(read(tmp_path, counting(unit, each=1)))
+
+
+def test_what_a_bar_of_an_unknown_unit_counts_is_not_known(tmp_path: Path) -> None:
+    assert codes(read(tmp_path, counting("rows"))) == {"unknown-format"}

@@ -317,6 +317,8 @@ def test_the_order_in_which_formats_take_a_log_is_this() -> None:
         "huggingface",
         "lightning",
         "tqdm",
+        "tqdm-samples",
+        "tqdm-tokens",
         "mlperf",
         "detectron2",
         "detectron2-2019",
@@ -332,3 +334,23 @@ def test_the_order_in_which_formats_take_a_log_is_this() -> None:
 
 def test_a_broken_event_of_mlperf_is_not_a_record() -> None:
     assert registry.named("mlperf").parse(b':::MLLOG {"key": {}, "value": 1}') is None
+
+
+def litgpt_every(every: int, *, is_last: bool = True) -> str:
+    """Return a log of four micro batches an update, of which one in ``every`` is printed."""
+    return "".join(
+        f"Epoch 1 | iter {i} step {i // 4} | loss train: 1.6, val: n/a | iter time: "
+        f"{(800.0 if i % 4 == 0 else 200.0):.2f} ms{' (step)' if i % 4 == 0 else ''}\n"
+        for i in range(1, 401)
+        if i % every == (0 if is_last else 1)
+    )
+
+
+def test_a_micro_batch_that_updates_is_no_sample_of_those_that_do_not(tmp_path: Path) -> None:
+    whole = read(tmp_path, litgpt_every(1))
+
+    assert whole.throughput == pytest.approx(4 * BATCH / 1.4, rel=0.01)
+    for part in (litgpt_every(4), litgpt_every(8), litgpt_every(4, is_last=False)):
+        result = read(tmp_path, part)
+        assert (result.format, result.throughput) == ("litgpt", None)
+        assert "micro batches apart" in result.problems[-1].message

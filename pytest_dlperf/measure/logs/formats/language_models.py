@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,8 +10,10 @@ from typing import Any, Final
 from pytest_dlperf.measure.logs.declare import (
     Derived,
     Either,
+    Event,
     Field,
     Format,
+    InOrder,
     Loss,
     Numbers,
     behind_launcher,
@@ -72,6 +75,56 @@ _COMPOSER_ANCHORS: Final = (
     b"Train loss/train/total: ",
     b"Train throughput/",
 )
+
+_litgpt_line = parser(
+    re.compile(rb"\biter (?P<step>\d{1,15}) step \d{1,15}"),
+    required={"seconds"},
+    seconds=Field(rb"\biter time: ", rb" ?ms\b", per=1000),
+    loss=Loss(rb"\bloss(?: train:)? "),
+)
+_LITGPT_UPDATES: Final = Field(rb"\biter \d{1,15} step ")
+
+
+def _litgpt_numbers(line: bytes) -> Event | None:
+    record = _litgpt_line(line)
+    if record is None:
+        return None
+    return {
+        "step": record.step,
+        "updates": _LITGPT_UPDATES.whole(line),
+        "seconds": record.seconds,
+        "loss": record.loss,
+    }
+
+
+class _LitGPT:
+    """Makes the records of one log: one micro batch of several is no sample of them.
+
+    Where gradients are accumulated, prints that are some micro batches apart are all of those that
+    update, or of none. Their time is 0, which is no measurement.
+    """
+
+    def __init__(self) -> None:
+        self._step = math.nan
+        self._follows = True
+
+    def __call__(self, event: Event) -> Event | None:
+        """Take in a line; return the fields of its record."""
+        step, updates, seconds = event["step"], event["updates"], event["seconds"]
+        assert step is not None
+        assert updates is not None
+        if step != self._step:
+            self._follows = step == self._step + 1
+        self._step = step
+        accumulates = updates < step
+        is_sample = self._follows or not accumulates
+        return {"step": step, "seconds": seconds if is_sample else 0.0, "loss": event.get("loss")}
+
+
+def _litgpt() -> InOrder:
+    """Return the parser of one log."""
+    return InOrder(_litgpt_numbers, _LitGPT())
+
 
 FORMATS: Final = built_in(
     # nanochat: ``scripts/base_train.py`` (github.com/karpathy/nanochat), and build-nanogpt's
@@ -254,7 +307,7 @@ FORMATS: Final = built_in(
         several_lines=True,
     ),
     # LitGPT: ``pretrain.py`` and ``finetune/`` (github.com/Lightning-AI/litgpt). Milliseconds of
-    # the printed micro batch of each device.
+    # the printed micro batch of each device, of which ``step`` counts the updates.
     Format(
         name="litgpt",
         framework="torch",
@@ -264,12 +317,11 @@ FORMATS: Final = built_in(
         first_step=1,
         counter="global",
         anchors=(b"iter time: ",),
-        parse=parser(
-            re.compile(rb"\biter (?P<step>\d{1,15}) step \d{1,15}"),
-            required={"seconds"},
-            seconds=Field(rb"\biter time: ", rb" ?ms\b", per=1000),
-            loss=Loss(rb"\bloss(?: train:)? "),
-        ),
+        parse=_litgpt_line,
+        begin=_litgpt,
+        no_time="prints are some micro batches apart, and each has the time of its own alone: "
+        "that of an update, or of none; print every one, or stamp the lines and give "
+        r"--pattern='iter (?P<step>\d+)'",
     ),
     # InternEvo and InternLM: ``record_current_batch_training_metrics``
     # (github.com/InternLM/InternEvo). Tokens of the printed step over its time and all devices.

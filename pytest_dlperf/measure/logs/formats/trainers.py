@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from pytest_dlperf.measure.logs.bar_clock import CLOCK, bar_fields, bar_numbers
@@ -100,6 +101,19 @@ _NAMED_BAR: Final = re.compile(
     rb" ?: {1,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
     rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) \[" + CLOCK + rb"<"
 )
+#: What is behind such a bar's clock where it counts something: ``127.70it/s``, ``1.2s/img``.
+_BAR_UNIT: Final = re.compile(
+    rb"[\d:?]{1,16}, {1,4}(?:[\d.?]{1,12} ?(?P<a_second>[A-Za-z]{1,16})/s\b"
+    rb"|[\d.?]{1,12}s/ ?(?P<each>[A-Za-z]{1,16})\b)"
+)
+_BAR_STEPS: Final = frozenset(
+    b"it iter iters iteration iterations step steps ba batch batches".split()
+)
+_BAR_SAMPLES: Final = frozenset(
+    b"img imgs image images ex example examples sample samples seq seqs sequence sequences clip "
+    b"clips sentence sentences".split()
+)
+_BAR_TOKENS: Final = frozenset(b"tok toks token tokens".split())
 _NAMED_LOSS: Final = Loss(rb"\b(?:train_)?loss(?:=|: )")
 _LIGHTNING_BAR: Final = re.compile(
     _TRAINING_AHEAD + rb"Epoch (?P<epoch>\d{1,9}):(?: :)? {1,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
@@ -154,10 +168,15 @@ def _lightning(line: bytes) -> Mapping[str, float | None] | None:
     }
 
 
-def _named_bar(line: bytes) -> Mapping[str, float | None] | None:
-    """Read a state of a bar that is called training."""
+def _named_bar(line: bytes, units: frozenset[bytes]) -> Mapping[str, float | None] | None:
+    """Read a state of a bar that is called training, and counts one of these units."""
     bar = _NAMED_BAR.match(line)
     if bar is None:
+        return None
+    counted = _BAR_UNIT.match(line, bar.end())
+    # A bar without a rate counts steps.
+    unit = b"it" if counted is None else counted["a_second"] or counted["each"]
+    if unit not in units:
         return None
     epoch = bar["before"] or bar["after"]
     return {
@@ -167,6 +186,16 @@ def _named_bar(line: bytes) -> Mapping[str, float | None] | None:
         "aside": 0,
         "loss": _NAMED_LOSS(line),
     }
+
+
+def _work_fields(numbers: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
+    """Make the fields of a bar that counts work: each of its steps is of one unit of it."""
+    fields = bar_fields(numbers)
+    return {**fields, "rate": 1 / fields["seconds"], "work": fields["step"] * 0 + 1}
+
+
+def _named_bar_of(units: frozenset[bytes]) -> Callable[[bytes], Mapping[str, float | None] | None]:
+    return behind_launcher(partial(_named_bar, units=units))
 
 
 FORMATS: Final = built_in(
@@ -282,8 +311,25 @@ FORMATS: Final = built_in(
         unit="samples",
         first_step=1,
         anchors=(b"rain",),
-        parse=Derived(behind_launcher(_named_bar), bar_fields),
+        parse=Derived(_named_bar_of(_BAR_STEPS), bar_fields),
         bar=True,
         last_resort=True,
+    ),
+    # The same where the bar counts samples, or tokens, of its process: ``unit`` of ``tqdm``, as in
+    # ``64.00img/s``. So do iterations and the warm-up then.
+    *(
+        Format(
+            name=f"tqdm-{unit}",
+            scope="process",
+            averaging="running",
+            running_since=1,
+            unit=unit,
+            first_step=1,
+            anchors=(b"rain",),
+            parse=Derived(_named_bar_of(units), _work_fields),
+            bar=True,
+            last_resort=True,
+        )
+        for unit, units in (("samples", _BAR_SAMPLES), ("tokens", _BAR_TOKENS))
     ),
 )
