@@ -17,8 +17,8 @@ _COLOUR: Final = re.compile(
 # mpirun --tag-output writes "[1,3]<stdout>:", horovodrun "[3]<stdout>:"; with --timestamp-output
 # a date comes before it. Both break lines of several writers anywhere.
 _RANK_TAG: Final = re.compile(
-    rb"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
-    rb"\[(?:\d{1,6},)?(\d{1,6})\]<std(?:out|err)>:? ?"
+    rb"(?P<date>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
+    rb"\[(?:\d{1,6},)?(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?"
 )
 # torchrun --tee writes "[default3]:"
 _TORCHRUN_TAG: Final = re.compile(rb"^\[[A-Za-z_]{1,32}(\d{1,6})\]:")
@@ -28,10 +28,11 @@ _CONTAINER_STAMP: Final = re.compile(
 
 
 class Line(NamedTuple):
-    """A plain line, and the rank that a launcher put before it."""
+    """A plain line, and the rank and the time that a launcher or a container put before it."""
 
     text: bytes
     rank: int | None
+    stamp: bytes = b""
 
 
 def blocks(stream: BinaryIO, size: int = BLOCK_BYTES) -> Iterator[bytes]:
@@ -123,13 +124,17 @@ def _finder(block: bytes, anchors: Sequence[bytes]) -> Callable[[int], int]:
 def untagged(text: bytes) -> Line:
     """Take the marks of launchers and containers off a line."""
     rank = None
-    text = _CONTAINER_STAMP.sub(b"", text, count=1)
+    stamp = b""
+    if container := _CONTAINER_STAMP.match(text):
+        stamp = container[0]
+        text = text[container.end() :]
     if b"]<std" in text:
         tag = _RANK_TAG.search(text)
         if tag is not None:
-            rank = int(tag[1])
+            rank = int(tag["rank"])
+            stamp = stamp or tag["date"] or b""
             text = _RANK_TAG.sub(b"", text)
     elif tag := _TORCHRUN_TAG.match(text):
         rank = int(tag[1])
         text = text[tag.end() :]
-    return Line(text, rank)
+    return Line(text, rank, stamp)

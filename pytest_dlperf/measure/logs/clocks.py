@@ -100,23 +100,30 @@ class Clock:
         #: Seconds to which it is written.
         self.resolution = 1.0
         self._without = 0
+        #: Lines have none of their own, but what wrote them down has put one before each.
+        self._is_before = False
 
-    def read(self, line: bytes) -> float | None:
-        """Return the seconds of a line's stamp; None if it has none of the log's style."""
+    def read(self, line: bytes, before: bytes = b"") -> float | None:
+        """Return the seconds of a line's stamp; None if it has none of the log's style.
+
+        ``before`` is what a launcher or a container put before the line: its time is the log's
+        where lines have no other.
+        """
         if self.style is None:
-            return self._first(line)
-        match = self.style.pattern.search(line[:_HEAD])
+            return self._first(line, before)
+        match = self.style.pattern.search((before if self._is_before else line)[:_HEAD])
         return None if match is None else _seconds(match)
 
-    def _first(self, line: bytes) -> float | None:
+    def _first(self, line: bytes, before: bytes) -> float | None:
         if self._without >= _PATIENCE:
             return None
-        for style in STYLES:
-            match = style.pattern.search(line[:_HEAD])
-            if match is not None and (seconds := _seconds(match)) is not None:
-                self.style = style
-                self.resolution = _resolution(match)
-                return seconds
+        for is_before, text in ((False, line), (True, before)):
+            for style in STYLES if text else ():
+                match = style.pattern.search(text[:_HEAD])
+                if match is not None and (seconds := _seconds(match)) is not None:
+                    self.style, self._is_before = style, is_before
+                    self.resolution = _resolution(match)
+                    return seconds
         self._without += 1
         return None
 

@@ -202,7 +202,8 @@ class Reader:
         if by_column:
             lines = np.sort(np.concatenate([places for places, _ in by_column]))
             for index in lines[sample(len(lines))].tolist():
-                seconds = self.clock.read(untagged(whole.line(index)).text)
+                line = untagged(whole.line(index))
+                seconds = self.clock.read(line.text, line.stamp)
                 at_s[index] = np.nan if seconds is None else seconds
         return [
             (places, Columns(len(places), {**columns, "at_s": at_s[places]}))
@@ -223,10 +224,10 @@ class Reader:
 
     def _rows(self, text: bytes, clock: Clock | None = None) -> Iterator[Row]:
         """Yield what the parser reads of the lines, with their stamps if there is a clock."""
-        for line, rank in lines_with(text, self._format.anchors):
+        for line, rank, stamp in lines_with(text, self._format.anchors):
             record = self._format.parse(line)
             if record is not None:
-                yield Row(record, rank, None if clock is None else clock.read(line))
+                yield Row(record, rank, None if clock is None else clock.read(line, stamp))
 
     def _line_numbers(self, text: bytes) -> list[LineNumbers]:
         """Return the numbers of each row of a line, or of each line that others add to."""

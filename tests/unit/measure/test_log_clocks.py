@@ -250,3 +250,42 @@ def test_icefall_has_iterations_by_its_clock(tmp_path: Path) -> None:
     assert (result.format, result.unit) == ("icefall", "iterations")
     assert result.throughput == pytest.approx(2.5)
     assert not result.problems
+
+
+STAMPS_BEFORE = [
+    "{:%Y-%m-%dT%H:%M:%S}.1Z ",
+    "{:%Y-%m-%dT%H:%M:%S}.123456+00:00 stdout F ",
+    "{:%Y-%m-%dT%H:%M:%S}+00:00 ",
+    "{:%a %b %d %H:%M:%S %Y}[1,0]<stdout>:",
+]
+
+
+@pytest.mark.parametrize("stamp_before", STAMPS_BEFORE)
+@pytest.mark.parametrize("count", [40, 400])
+def test_a_stamp_before_lines_without_another_is_their_clock(
+    tmp_path: Path, stamp_before: str, count: int
+) -> None:
+    begin = datetime(2025, 3, 4, 10)
+    lines = [
+        stamp_before.format(begin + timedelta(seconds=15 * i))
+        + f" iteration {10 * i:8d}/ 9999 | elapsed time per iteration (ms): 500.0 | "
+        "global batch size: 64 |"
+        for i in range(1, count)
+    ]
+
+    result = read(tmp_path / "megatron.log", "\n".join(lines))
+
+    assert [problem.code for problem in result.problems if problem.code != "truncated"] == [
+        "clock-mismatch"
+    ]
+    assert "it is 42.6667" in result.problems[-1].message
+
+
+def test_the_stamp_of_a_line_goes_before_that_of_its_container() -> None:
+    clock = Clock()
+
+    first = clock.read(b"[2025-03-04 10:00:00] step 1", b"2025-03-04T17:00:00.1Z ")
+    second = clock.read(b"[2025-03-04 10:00:05] step 2", b"2025-03-04T17:01:00.1Z ")
+
+    assert first is not None
+    assert second == first + 5
