@@ -32,12 +32,20 @@ _STORED_DIGITS: Final = 6
 #: Seconds of the units of durations.
 _SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
+#: Work is often a printed rate times a printed time.
+_SAME_WORK: Final = 1.01
+
 
 def same_unit(unit: str, second: str) -> bool:
     """Whether two units count the same thing; ``samples`` is the generic word."""
     if unit == second:
         return True
     return (unit == _GENERIC and second in _SAMPLES) or (second == _GENERIC and unit in _SAMPLES)
+
+
+def same_work(work: float, second: float) -> bool:
+    """Whether two amounts of work of an iteration are the same, but for rounding."""
+    return max(work, second) <= _SAME_WORK * min(work, second)
 
 
 def counts_batch(unit: str) -> bool:

@@ -19,7 +19,7 @@ from pytest_dlperf.core.id_words import CaseId
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.measurement import Conditions, Measurement
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.quantity import precisions, same_precision, same_unit
+from pytest_dlperf.core.quantity import precisions, same_precision, same_unit, same_work
 from pytest_dlperf.core.run import Problem, RunSummary
 from pytest_dlperf.core.verdict import Comparison, Judgement, Rule, Verdict
 from pytest_dlperf.flow.log_unit import format_of, logged_batch
@@ -67,6 +67,7 @@ def side_of_logs(results: Sequence[LogResult], name: str) -> LogSide:
         sessions=(tuple(r.throughput for r in results if r.throughput is not None),),
         world_size=first.world_size,
         batch_size_per_device=first.batch_size_per_device,
+        iteration_work=_same_work([result.iteration_work for result in results]),
         precision=first.precision,
         runs=tuple(_log_run(result) for result in results if result.throughput is not None),
         problems=tuple(
@@ -78,6 +79,13 @@ def side_of_logs(results: Sequence[LogResult], name: str) -> LogSide:
         log_format=first.format,
         has_loss=any(result.loss_last is not None for result in results),
     )
+
+
+def _same_work(works: Sequence[float | None]) -> float | None:
+    """Return the work of an iteration of all logs; None where one does not say it, or another."""
+    first = works[0]
+    same = first is not None and all(work is not None and same_work(work, first) for work in works)
+    return first if same else None
 
 
 def _log_run(result: LogResult) -> LogRun:

@@ -28,7 +28,7 @@ def write(
             line = line.replace(line.partition("reader_cost: ")[2][:6], f"{wait:.4f}")
         lines.append(line)
     path = folder / f"{name}_gpu8_bs16_fp32.log"
-    path.write_text("\n".join(lines), encoding="utf-8")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 

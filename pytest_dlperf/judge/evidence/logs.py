@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_dlperf.core.finding import Finding, Weight
-from pytest_dlperf.core.quantity import percent, same_precision, same_unit
+from pytest_dlperf.core.quantity import percent, same_precision, same_unit, same_work
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.verdict import TOLERANCE, Comparison, Prior, Rule, Verdict
 from pytest_dlperf.judge.compare import compare
@@ -51,6 +51,8 @@ class LogSide:
     sessions: tuple[tuple[float, ...], ...]
     world_size: int | None = None
     batch_size_per_device: int | None = None
+    #: Work of an iteration of all devices, in the unit; None where it is unknown, or varies.
+    iteration_work: float | None = None
     precision: str | None = None
     #: The runs as logs report them; empty where only rates are known.
     runs: tuple[LogRun, ...] = ()
@@ -121,8 +123,18 @@ def _sides(stored: Sequence[Sequence[float]], rates: Sequence[float], prior: Pri
 
 def _differences(before: LogSide, now: LogSide) -> tuple[str, ...]:
     """Return what makes the sides different trainings."""
+    work, former_work = (
+        None if side.iteration_work is None else round(side.iteration_work)
+        for side in (now, before)
+    )
     fields = (
         ("unit", now.unit, before.unit, same_unit(now.unit, before.unit)),
+        (
+            "work of an iteration",
+            work,
+            former_work,
+            work is None or former_work is None or same_work(work, former_work),
+        ),
         *(
             (name, value, former, _is_same(value, former))
             for name, value, former in _conditions(before, now)

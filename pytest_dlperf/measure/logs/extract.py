@@ -79,6 +79,11 @@ class LogResult:
         """The raw data of the throughput, for a judgement."""
         return () if self.kept is None else spans.spans(self.kept, self.world_size or 1)
 
+    @property
+    def iteration_work(self) -> float | None:
+        """Work of an iteration of all devices, in the unit; None if unknown, or if it varies."""
+        return None if self.kept is None else spans.iteration_work(self.kept)
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of a log, as ``dlperf extract --json`` prints it."""
         values = asdict(replace(self, series=None, kept=None, cut=None))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_dlperf.core.log_pattern import Scope
+from pytest_dlperf.core.quantity import same_work
 from pytest_dlperf.core.run import Span
 from pytest_dlperf.measure.logs.by_clock import clock_windows
 from pytest_dlperf.measure.logs.clocks import Clock
@@ -180,6 +181,15 @@ def estimates(series: RateSeries) -> Estimates:
 def time_weighted(series: RateSeries) -> float:
     """Return work over time."""
     return float(np.sum(series.work) / np.sum(series.seconds))
+
+
+def iteration_work(series: RateSeries) -> float | None:
+    """Return the work of an iteration; None if a window does not know it, or if it varies."""
+    if not len(series) or not series.knows_work.all():
+        return None
+    each = series.work / series.iterations
+    least, most = float(np.min(each)), float(np.max(each))
+    return float(np.median(each)) if same_work(least, most) else None
 
 
 def figures(series: RateSeries) -> Figures | None:

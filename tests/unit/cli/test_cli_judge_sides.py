@@ -368,3 +368,32 @@ def test_the_schema_of_verdicts_on_logs(tmp_path: Path, capsys: pytest.CaptureFi
     file.write_text(json.dumps(several))
     assert main(["judge", str(file), str(file)]) == 2
     assert "verdicts of dlperf judge on logs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("batch", "verdict"), [(64, "passed"), (128, "incomparable")])
+def test_another_batch_by_the_lines_is_another_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], batch: int, verdict: str
+):
+    for name, work in (("base", 64), ("now", batch)):
+        (tmp_path / f"{name}.log").write_text(
+            "".join(
+                f" iteration {10 * i:8d}/ 300 | elapsed time per iteration (ms): {10.0 * work} | "
+                f"global batch size: {work} |\n"
+                for i in range(1, 31)
+            )
+        )
+    _, values = judged(capsys, tmp_path / "base.log", tmp_path / "now.log")
+    assert values["verdict"] == verdict
+    assert ("work of an iteration: 128, was 64" in values["reason"]) == (batch == 128)
+
+
+@pytest.mark.parametrize(("tokens", "verdict"), [(4096, "passed"), (2048, "incomparable")])
+def test_other_tokens_of_an_iteration_are_another_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tokens: int, verdict: str
+):
+    for name, work in (("base", 4096), ("now", tokens)):
+        lines = [f"tokens per iteration will be: {work:,}"]
+        lines += [f"iter {i}: loss 5.4830, time {work / 8:.2f}ms, mfu 12.3%" for i in range(200)]
+        (tmp_path / f"{name}.log").write_text("\n".join([*lines, ""]))
+    _, values = judged(capsys, tmp_path / "base.log", tmp_path / "now.log")
+    assert values["verdict"] == verdict
