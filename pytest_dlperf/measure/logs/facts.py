@@ -156,12 +156,34 @@ TAIL_BYTES: Final = 1 << 16
 Word = tuple[bytes, re.Pattern[bytes], int]
 
 
+#: Words by which Slurm ends a job, torchrun starts its workers again, and programs go on from a
+#: checkpoint: https://slurm.schedmd.com/preempt.html,
+#: https://github.com/pytorch/pytorch/blob/main/torch/distributed/elastic/agent/server/api.py
+_BREAKS: Final = (
+    b"DUE TO PREEMPTION",
+    b"DUE TO TIME LIMIT",
+    b"DUE TO NODE FAILURE",
+    b"will restart worker group",
+    b"Resuming from",
+    b"Resumed from",
+    b"Resuming training from",
+    b"Resumed training from",
+)
+_BREAK: Final = re.compile(b"|".join(_BREAKS))
+#: So many records after them are of a run that went on: less are what was still to be written.
+_RECORDS_AFTER: Final = 10
+
+
 class Restarts:
-    """Words of a run's start that come again between two records."""
+    """Words of a run's start that come again between two records, and words of its end there."""
 
     def __init__(self) -> None:
         #: The word by which a run starts again, with records before and after; empty: none.
         self.word = ""
+        #: The word by which one was broken off, and records before and after; empty: none.
+        self.break_word = ""
+        self._break = ""
+        self._records_after = 0
         self._words: dict[bytes, re.Pattern[bytes]] = {}
         self._records: tuple[bytes, ...] = ()
         self._rank: int | None = None
@@ -181,14 +203,33 @@ class Restarts:
 
     def look(self, block: bytes) -> None:
         """Look at the next block; blocks before ``begin`` are left out."""
-        if not self._records or self.word:
+        if not self._records or self.word or self.break_word:
             return
+        self._look_for_break(block)
         if self._again and self._has_record(block):
             self.word = self._again.decode(errors="replace")
         for anchor, pattern in self._words.items():
             if anchor in block:
                 self._look_at(block, pattern)
         self._has_records = self._has_records or self._has_record(block)
+
+    def _look_for_break(self, block: bytes) -> None:
+        """Look for words of a break after the first record, and count the records after them."""
+        if self._records == (b"\n",):
+            return  # a user's pattern may read any line, and so none may be a record
+        rest = block
+        if not self._break:
+            if not any(word in block for word in _BREAKS):
+                return
+            for match in _BREAK.finditer(block):
+                if self._has_records or self._has_record(block[: match.start()]):
+                    self._break, rest = match[0].decode(), block[match.start() :]
+                    break
+            else:
+                return
+        self._records_after += _count(rest, self._records)
+        if self._records_after >= _RECORDS_AFTER:
+            self.break_word = self._break
 
     def _look_at(self, block: bytes, pattern: re.Pattern[bytes]) -> None:
         for match in pattern.finditer(block):

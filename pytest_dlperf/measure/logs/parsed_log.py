@@ -63,7 +63,8 @@ class ParsedLog:
         """Whether the log holds more than one run."""
         log = self.log_facts
         two_runs = log.two_worlds is not None or log.two_works is not None
-        return self.timeline.several_runs or two_runs or bool(log.restarts.word)
+        again = log.restarts.word or log.restarts.break_word
+        return self.timeline.several_runs or two_runs or bool(again)
 
     @property
     def better_choice(self) -> Counted | None:

@@ -230,6 +230,12 @@ def path_problems(parsed: ParsedLog, taken: int | None) -> Iterator[Problem]:
             message=f"a run starts again in this log ({log.restarts.word[:60]!r} comes twice, "
             "with steps between), and warms up again; no number is given: split it there",
         )
+    elif log.restarts.break_word:
+        yield Problem(
+            code="several-runs",
+            message=f"a run was broken off in this log and went on ({log.restarts.break_word!r} "
+            "comes between its steps), and warms up again; no number is given: split it there",
+        )
     if world is not None and path_world is not None and world != path_world:
         yield Problem(
             code="world-size-mismatch",

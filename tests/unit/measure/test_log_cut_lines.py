@@ -45,3 +45,35 @@ def test_a_last_word_without_an_end_is_still_heard() -> None:
     text = log(torchtitan, iterations=80) + "Traceback (most recent call last):"
 
     assert "Traceback" in messages(read(text), "truncated")[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "slurmstepd: error: *** JOB 1 CANCELLED DUE TO PREEMPTION ***",
+        "slurmstepd: error: *** JOB 1 CANCELLED AT 2025-03-04T10:00:00 DUE TO TIME LIMIT ***",
+        "[default] Worker group FAILED. 3/3 attempts left; will restart worker group",
+        "INFO Resuming from checkpoint step-100",
+    ],
+)
+@pytest.mark.parametrize("block", [2000, 1 << 20])
+def test_a_run_that_goes_on_at_the_next_step_is_another(words: str, block: int) -> None:
+    lines = log(torchtitan, iterations=200).splitlines(keepends=True)
+
+    # The first run may have begun in the same words.
+    result = read("".join([f"{words}\n", *lines[:100], f"{words}\n", *lines[100:]]), block)
+
+    assert result.throughput is None
+    assert "between its steps" in messages(result, "several-runs")[0]
+
+
+@pytest.mark.parametrize("place", [0, 195, 200])
+def test_words_of_a_break_before_the_first_step_or_after_the_last_change_nothing(
+    place: int,
+) -> None:
+    lines = log(torchtitan, iterations=200).splitlines(keepends=True)
+    words = "slurmstepd: error: *** JOB 1 CANCELLED DUE TO PREEMPTION ***\n"
+
+    result = read("".join([*lines[:place], words, *lines[place:]]))
+
+    assert result.throughput == pytest.approx(2 * BATCH)
