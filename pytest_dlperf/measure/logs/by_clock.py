@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: A window is so many times longer than what a stamp is rounded to: 5 % at most are rounding.
 FINER: Final = 20
+#: A stamp that is earlier by more than this than the one before is of a clock that was set back.
+_LATE_S: Final = 1.0
 
 
 def clock_windows(columns: Mapping[str, Floats], resolution: float) -> dict[str, Floats]:
@@ -44,11 +46,14 @@ def _stretches(
     begins: list[int] = []
     ends: list[int] = []
     begin = 0
+    before_s = -np.inf
     for index, (seconds, is_anew) in enumerate(zip(at_s.tolist(), anew.tolist(), strict=True)):
-        if is_anew:
+        # Nothing says how long it took over a clock that was set back.
+        if is_anew or seconds < before_s - _LATE_S:
             begin = index
         elif index > begin and seconds - at_s[begin] >= least_s:
             begins.append(begin)
             ends.append(index)
             begin = index
+        before_s = seconds
     return np.array(begins, dtype=np.intp), np.array(ends, dtype=np.intp)

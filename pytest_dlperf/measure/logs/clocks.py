@@ -33,6 +33,8 @@ _PATIENCE: Final = 64
 #: So many records of a block are looked at, in runs of records that follow each other.
 _RUNS: Final = 8
 _RUN: Final = 32
+#: Dates beyond so many do not decide whether the day or the month comes first.
+_MOST_DATES: Final = 1024
 #: A clock that falls by more has started over.
 _FALL: Final = _DAY / 2
 
@@ -47,10 +49,12 @@ class Style:
     pattern: re.Pattern[bytes]
     #: After so many seconds it starts over; 0: never.
     period: float = 0.0
+    #: Elsewhere the day is written before the month.
+    either_first: bool = False
 
 
-def _style(name: str, pattern: bytes, period: float = 0.0) -> Style:
-    return Style(name=name, pattern=re.compile(pattern), period=period)
+def _style(name: str, pattern: bytes, period: float = 0.0, *, either_first: bool = False) -> Style:
+    return Style(name=name, pattern=re.compile(pattern), period=period, either_first=either_first)
 
 
 #: Looked for in this order.
@@ -65,11 +69,13 @@ STYLES: Final = (
     _style(
         "date and time",
         rb"(?<!\d)(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{4}|\d\d)[ ,]{1,2}" + _TIME,
+        either_first=True,
     ),
     _style(
         "month and day without a year",
         rb"(?<![\d/-])(?P<month>\d\d)[-/](?P<day>\d\d) " + _TIME,
         365 * _DAY,
+        either_first=True,
     ),
     # glog and absl
     _style(
@@ -102,6 +108,9 @@ class Clock:
         self._without = 0
         #: Lines have none of their own, but what wrote them down has put one before each.
         self._is_before = False
+        #: Days of the dates so far, as they were read, and those if the day comes first; None
+        #: where it cannot.
+        self._day_first: dict[int, int | None] = {}
 
     def read(self, line: bytes, before: bytes = b"") -> float | None:
         """Return the seconds of a line's stamp; None if it has none of the log's style.
@@ -112,7 +121,38 @@ class Clock:
         if self.style is None:
             return self._first(line, before)
         match = self.style.pattern.search((before if self._is_before else line)[:_HEAD])
-        return None if match is None else _seconds(match)
+        return None if match is None else self._seconds(match)
+
+    def _seconds(self, match: re.Match[bytes]) -> float | None:
+        """Return the seconds of a stamp, whose month comes first where it can."""
+        seconds = _seconds(match)
+        if seconds is None or self.style is None or not self.style.either_first:
+            return seconds
+        day = int(seconds // _DAY)
+        if day not in self._day_first and len(self._day_first) < _MOST_DATES:
+            parts = match.groupdict()
+            swapped = {**parts, "month": parts["day"], "day": parts["month"]}
+            self._day_first[day] = _days(swapped) if int(parts["day"]) <= 12 else None
+        return seconds
+
+    def _decided(self, at_s: Floats) -> Floats:
+        """Return stamps with the day before the month, if that is how the log's dates are.
+
+        They are if one of them can be read in no other way, or if they are further apart else.
+        """
+        pairs = self._day_first
+        days = [day for day in pairs.values() if day is not None]
+        if len(days) < len(pairs) or len(days) < 2:
+            return at_s
+        if max(days) - min(days) >= max(pairs) - min(pairs):
+            return at_s
+        known = ~np.isnan(at_s)
+        day = np.floor(at_s[known] / _DAY)
+        each, places = np.unique(day, return_inverse=True)
+        decided = np.array([pairs.get(int(one)) or one for one in each])
+        moved = at_s.copy()
+        moved[known] += (decided[places] - day) * _DAY
+        return moved
 
     def _first(self, line: bytes, before: bytes) -> float | None:
         if self._without >= _PATIENCE:
@@ -120,15 +160,16 @@ class Clock:
         for is_before, text in ((False, line), (True, before)):
             for style in STYLES if text else ():
                 match = style.pattern.search(text[:_HEAD])
-                if match is not None and (seconds := _seconds(match)) is not None:
+                if match is not None and _seconds(match) is not None:
                     self.style, self._is_before = style, is_before
                     self.resolution = _resolution(match)
-                    return seconds
+                    return self._seconds(match)
         self._without += 1
         return None
 
     def unwrapped(self, at_s: Floats) -> Floats:
         """Return stamps in their order as those of a clock that does not start over."""
+        at_s = self._decided(at_s)
         known = np.flatnonzero(~np.isnan(at_s))
         if self.style is None or not self.style.period or len(known) < 2:
             return at_s

@@ -289,3 +289,34 @@ def test_the_stamp_of_a_line_goes_before_that_of_its_container() -> None:
 
     assert first is not None
     assert second == first + 5
+
+
+@pytest.mark.parametrize("begin", [datetime(2025, 3, 4, 17), datetime(2025, 3, 11, 17)])
+@pytest.mark.parametrize("written", ["{:%d/%m/%Y %H:%M:%S} ", "{:%m/%d/%Y %H:%M:%S} "])
+@pytest.mark.parametrize("year", [True, False])
+def test_the_day_comes_first_in_all_dates_of_a_log_or_in_none(
+    tmp_path: Path, begin: datetime, written: str, year: bool
+) -> None:
+    written = written if year else written.replace("/%Y", "")
+    path = tmp_path / "train.log"
+    path.write_text(
+        "".join(
+            f"{written.format(begin + timedelta(minutes=5 * i))}step {i} loss 2.0\n"
+            for i in range(900)
+        )
+    )
+    fmt = format_of_pattern(pattern(STEP))
+
+    result = extract(path, ParseOptions(fmt=fmt, **SIZES))  # type: ignore[arg-type]
+
+    assert result.throughput == pytest.approx(64 / 300, rel=1e-3)
+
+
+def test_a_clock_that_is_set_back_is_no_time_of_iterations(tmp_path: Path) -> None:
+    def write(time: datetime) -> str:
+        shown = time if time < START + timedelta(minutes=5) else time - timedelta(minutes=4)
+        return f"{shown:%Y-%m-%d %H:%M:%S} "
+
+    result = by_step(tmp_path / "train.log", write, **SIZES)
+
+    assert result.throughput == pytest.approx(64 / 3)
