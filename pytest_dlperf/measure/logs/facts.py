@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from pytest_dlperf.measure.logs import path_words, update_batch
-from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
+from pytest_dlperf.measure.logs.clean import untagged
 
 #: Patterns, each with an anchor; a pattern is tried only in blocks that have its anchor.
 Table = tuple[tuple[bytes, re.Pattern[bytes]], ...]
@@ -321,7 +321,7 @@ class Facts:
     #: The same of the tokens of an iteration.
     two_works: tuple[int, int] | None = None
     blocks: int = 0
-    #: The begin of a last line that does not end.
+    #: A last line that does not end, and was not read.
     cut_line: bytes = b""
     #: The last bytes so far.
     tail: bytes = b""
@@ -359,8 +359,6 @@ class Facts:
         """Take in what any block may say: another world size, a run's start, how the log ends."""
         end = block if len(block) >= TAIL_BYTES else self.tail + block
         self.tail = end[-TAIL_BYTES:]
-        begin = block.rfind(b"\n") + 1
-        self.cut_line = block[begin : begin + LINE_BYTES]
         self.look_again(block)
         self.two_works = self.two_works or update_batch.other_tokens(block, self.iteration_tokens)
         self.restarts.look(block)

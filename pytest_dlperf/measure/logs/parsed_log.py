@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from pytest_dlperf.measure.logs import facts, rules, trained
-from pytest_dlperf.measure.logs.clean import BLOCK_BYTES
+from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, LINE_BYTES
 from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.facts import Facts
@@ -16,6 +18,10 @@ from pytest_dlperf.measure.logs.records import Reader
 from pytest_dlperf.measure.logs.registry import needed_before, sniff
 from pytest_dlperf.measure.logs.sieve import Sieve
 from pytest_dlperf.measure.logs.timeline import Counted, Timeline
+
+_LAST_WORDS: Final = re.compile(rb"\D*\Z")
+#: More of a line's end is not looked at.
+_LAST_BYTES: Final = 80
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,11 +153,27 @@ class _Counting:
 def _watched(blocks: Iterable[bytes], log_facts: Facts) -> Iterator[bytes]:
     """Pass the blocks on, whole lines, and take in what each says of the run.
 
-    A file that ends within a line may end within a number: that line is no record.
+    A file that ends within a line may end within a number: that line is no record, unless it ends
+    as the one before it does, with a word behind its last number.
     """
+    before = b""
     for block in blocks:
         log_facts.watch(block)
-        yield block[: block.rfind(b"\n") + 1]
+        end = block.rfind(b"\n") + 1
+        if end:
+            before = block[block.rfind(b"\n", 0, end - 1) + 1 : end - 1]
+        last = block[end:]
+        if last and _last_words(last) and _last_words(last) == _last_words(before):
+            yield block + b"\n"
+            continue
+        log_facts.cut_line = last[:LINE_BYTES]
+        yield block[:end]
+
+
+def _last_words(line: bytes) -> bytes:
+    """Return what is behind the last digit of a line."""
+    match = _LAST_WORDS.search(line[-_LAST_BYTES:])
+    return b"" if match is None else match[0]
 
 
 def _begin(
