@@ -152,7 +152,8 @@ def _nothing_left(parsed: ParsedLog, series: RateSeries) -> str:
             f"{timeline.iterations} iterations are in the log, of which nothing says how long "
             f"they took ({_clock_of(parsed)})"
         )
-    if timeline.left_out and not len(series):
+    # The first print may be before an evaluation, or after one that nothing shows.
+    if timeline.left_out and (not len(series) or timeline.left_out + 1 >= timeline.steps):
         return "every print has the time of an evaluation in it; print more often"
     if fmt.no_time and not len(series):
         return f"{timeline.iterations} iterations are in the log: {fmt.no_time}"

@@ -354,3 +354,23 @@ def test_a_micro_batch_that_updates_is_no_sample_of_those_that_do_not(tmp_path: 
         result = read(tmp_path, part)
         assert (result.format, result.throughput) == ("litgpt", None)
         assert "micro batches apart" in result.problems[-1].message
+
+
+def nanogpt_evaluated(every: int, *, prints: int = 60) -> str:
+    """Return a log of nanoGPT that is evaluated before one print in ``every``."""
+    lines = ["tokens per iteration will be: 1,000"]
+    for i in range(0, 10 * prints, 10):
+        is_evaluated = i % (10 * every) == 0
+        lines += [f"step {i}: train loss 9.0000, val loss 9.0000"] if is_evaluated else []
+        seconds = 3.0 if is_evaluated else 1.0
+        lines.append(f"iter {i}: loss 9.0000, time {1000 * seconds:.2f}ms, mfu 38.10%")
+    return "\n".join([*lines, ""])
+
+
+def test_a_print_of_nanogpt_with_an_evaluation_in_it_is_left_out(tmp_path: Path) -> None:
+    some, every = read(tmp_path, nanogpt_evaluated(5)), read(tmp_path, nanogpt_evaluated(1))
+
+    assert some.throughput == pytest.approx(1000)
+    assert every.throughput is None
+    assert "every print has the time of an evaluation" in every.problems[-1].message
+    assert read(tmp_path, nanogpt_evaluated(5, prints=900)).throughput == pytest.approx(1000)

@@ -14,6 +14,7 @@ from pytest_dlperf.measure.logs.declare import (
     Field,
     Format,
     InOrder,
+    LogRecord,
     Loss,
     Numbers,
     behind_launcher,
@@ -75,6 +76,23 @@ _COMPOSER_ANCHORS: Final = (
     b"Train loss/train/total: ",
     b"Train throughput/",
 )
+
+_nanogpt_line = parser(
+    re.compile(rb"\biter (?P<step>\d{1,15}): loss [^,\n]{1,32}, time "),
+    required={"seconds"},
+    seconds=Field(rb", time ", rb"ms\b", per=1000),
+    loss=Loss(rb": loss "),
+    mfu=Field(rb", mfu ", rb"%", per=100),
+)
+_NANOGPT_EVALUATION: Final = re.compile(rb"\bstep \d{1,15}: train loss [^,\n]{1,32}, val loss ")
+
+
+def _nanogpt(line: bytes) -> LogRecord | None:
+    """Read a record, or that the model was evaluated, whose time is in the next print."""
+    if b", val loss " in line and _NANOGPT_EVALUATION.search(line):
+        return LogRecord(step=-1, aside=1)
+    return _nanogpt_line(line)
+
 
 _litgpt_line = parser(
     re.compile(rb"\biter (?P<step>\d{1,15}) step \d{1,15}"),
@@ -159,14 +177,8 @@ FORMATS: Final = built_in(
         averaging="iteration",
         unit="tokens",
         counter="global",
-        anchors=(b"ms",),
-        parse=parser(
-            re.compile(rb"\biter (?P<step>\d{1,15}): loss [^,\n]{1,32}, time "),
-            required={"seconds"},
-            seconds=Field(rb", time ", rb"ms\b", per=1000),
-            loss=Loss(rb": loss "),
-            mfu=Field(rb", mfu ", rb"%", per=100),
-        ),
+        anchors=(b"ms", b", val loss "),
+        parse=_nanogpt,
         batch_of="global",
     ),
     # modded-nanogpt: ``train_gpt.py`` (github.com/KellerJordan/modded-nanogpt). ``train_time``
