@@ -19,7 +19,7 @@ from tests.helpers.log_writer import BATCH, log
 
 def read(text: str, *, block: int = 1 << 20, **options: object) -> LogResult:
     asked = ParseOptions(**options)  # type: ignore[arg-type]
-    return extract_stream(io.BytesIO(text.encode()), "train.log", asked, block)
+    return extract_stream(io.BytesIO(f"{text}\n".encode()), "train.log", asked, block)
 
 
 def codes(result: LogResult) -> set[str]:
