@@ -26,6 +26,8 @@ NUMBER: Final = (
 #: What no number has behind it: more of a number, as in ``1.048.576`` and ``1_024``, or a letter
 #: that multiplies it, as in ``6.0k``.
 WHOLE_NUMBER: Final = rb"(?!\d|[.,_']\d|(?:\xc2\xa0|\xe2\x80(?:\xaf|\x99))\d|[kKMGT](?![A-Za-z]))"
+#: A word that follows at once is that of another line, which a second writer began.
+_NO_WORD: Final = rb"(?![A-Za-z])"
 
 
 # Not frozen: such a one takes three times as long to make, for each line that the parser reads.
@@ -304,7 +306,7 @@ class Field:
         So many (``per``) of the printed unit make one of the record's: 100 where percents are a
         share, 2**-30 where GiB are bytes.
         """
-        self._search = re.compile(before + NUMBER + (after or WHOLE_NUMBER)).search
+        self._search = re.compile(before + NUMBER + (after or WHOLE_NUMBER + _NO_WORD)).search
         self._per = per
 
     def __call__(self, line: bytes) -> float | None:
@@ -314,6 +316,11 @@ class Field:
             return None
         value = float(match[1].replace(b",", b"")) / self._per
         return value if math.isfinite(value) else None
+
+    def comes_twice(self, line: bytes) -> bool:
+        """Return whether a line has the number again."""
+        match = self._search(line)
+        return match is not None and self._search(line, match.end()) is not None
 
     def whole(self, line: bytes) -> int | None:
         """Return the number as a count, or None if it is absent or not a count."""
@@ -399,8 +406,9 @@ def parser(
     """Return the parser of lines with labelled numbers, which is all that most formats need.
 
     The step is that of the first of ``steps`` that matches: a field, or a pattern whose groups
-    are whole-number fields of the record. A line is not a record if none matches, if it lacks a
-    ``required`` field, or if it has an ``excluded`` word. A line that has one of the fields
+    are whole-number fields of the record. A line is not a record if none matches, if it matches
+    again further on, as where two writers wrote one line, if it lacks a ``required`` field, or if
+    it has an ``excluded`` word. A line that has one of the fields
     ``alone`` needs no step: the record's step is -1 then.
     """
     step_readers = [_step_reader(step) for step in steps]
@@ -436,7 +444,7 @@ def _step_reader(step: Step) -> Callable[[bytes], dict[str, Any] | None]:
 
         def read_field(line: bytes) -> dict[str, Any] | None:
             value = step.whole(line)
-            return None if value is None else {"step": value}
+            return None if value is None or step.comes_twice(line) else {"step": value}
 
         return read_field
 
@@ -444,7 +452,9 @@ def _step_reader(step: Step) -> Callable[[bytes], dict[str, Any] | None]:
 
     def read_groups(line: bytes) -> dict[str, Any] | None:
         match = step.search(line)
-        return None if match is None else dict(zip(names, map(int, match.groups()), strict=True))
+        if match is None or step.search(line, match.end()):
+            return None
+        return dict(zip(names, map(int, match.groups()), strict=True))
 
     return read_groups
 

@@ -79,3 +79,19 @@ def test_words_of_a_break_before_the_first_step_or_after_the_last_change_nothing
     result = read("".join([*lines[:place], words, *lines[place:]]))
 
     assert result.throughput == pytest.approx(2 * BATCH)
+
+
+@pytest.mark.parametrize("begin", ["", "[rank0]:", "2025-03-04 10:00:00 INFO "])
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_line_that_another_writer_goes_on_with_is_no_record(begin: str, count: int) -> None:
+    lines = [f"{begin}{line}" for line in log(torchtitan, iterations=200).splitlines()]
+    glued = [
+        f"{line.partition('tps: ')[0]}tps: 1{lines[100 + i]}\n"
+        for i, line in enumerate(lines[100 - count : 100])
+    ]
+
+    result = read("\n".join(lines[: 100 - count]) + "\n" + "".join(glued) + "\n".join(lines[100:]))
+
+    assert result.throughput == pytest.approx(2 * BATCH)
+    assert result.estimates is not None
+    assert result.estimates.mean_of_rates == pytest.approx(2 * BATCH)
