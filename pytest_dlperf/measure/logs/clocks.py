@@ -146,12 +146,12 @@ class Clock:
             return at_s
         if max(days) - min(days) >= max(pairs) - min(pairs):
             return at_s
-        known = ~np.isnan(at_s)
-        day = np.floor(at_s[known] / _DAY)
+        is_stamped = ~np.isnan(at_s)
+        day = np.floor(at_s[is_stamped] / _DAY)
         each, places = np.unique(day, return_inverse=True)
-        decided = np.array([pairs.get(int(one)) or one for one in each])
+        decided = np.array([pairs.get(int(as_read)) or as_read for as_read in each])
         moved = at_s.copy()
-        moved[known] += (decided[places] - day) * _DAY
+        moved[is_stamped] += (decided[places] - day) * _DAY
         return moved
 
     def _first(self, line: bytes, before: bytes) -> float | None:
