@@ -116,7 +116,7 @@ def _litgpt_numbers(line: bytes) -> Event | None:
 
 
 class _LitGPT:
-    """Makes the records of one log: one micro batch of several is no sample of them.
+    """Makes the records of one log: one micro batch of several is not a sample of them.
 
     Where gradients are accumulated, prints that are some micro batches apart are all of those that
     update, or of none. Their time is 0, which is no measurement.
