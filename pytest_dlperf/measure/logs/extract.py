@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from pytest_dlperf.core.errors import UsageError
+from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.run import Problem, Span
 from pytest_dlperf.measure.logs import (
     clock_check,
@@ -21,11 +23,15 @@ from pytest_dlperf.measure.logs import (
 )
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog, ParseOptions
+from pytest_dlperf.measure.logs.registry import ITERATIONS
 from pytest_dlperf.measure.logs.sizes import sizes
 from pytest_dlperf.measure.logs.trained import Account
+from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
 
 #: So many bytes show what a file is.
 _HEAD_BYTES: Final = 4096
+#: A pattern is tried with no longer a warm-up.
+_SKIP_OF_TRIAL: Final = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +131,7 @@ def extract_stream(
         choice = parsed.better_choice
         parsed = parsed_log.read([blocks(stream, block_bytes)], path, options, choice)
     if parsed is None:
-        return LogResult(path=path, problems=(_unread(stream, block_bytes),))
+        return LogResult(path=path, problems=(_unread(stream, path, options, block_bytes),))
     if log_turns:
         # The first turns have too few lines to show the format
         stream.seek(0)
@@ -141,7 +147,7 @@ def extract_stream(
     return _result(parsed, log_turns, again if stream.seekable() else None)
 
 
-def _unread(stream: BinaryIO, block_bytes: int) -> Problem:
+def _unread(stream: BinaryIO, path: str, options: ParseOptions, block_bytes: int) -> Problem:
     """Return why no line of a log is a record."""
     if not stream.seekable():
         return Problem(
@@ -150,8 +156,25 @@ def _unread(stream: BinaryIO, block_bytes: int) -> Problem:
         )
     stream.seek(0)
     head = stream.read(_HEAD_BYTES)
-    stream.seek(0)
-    return unread.explain(head, blocks(stream, block_bytes))
+
+    def some_blocks() -> Iterable[bytes]:
+        stream.seek(0)
+        return islice(blocks(stream, block_bytes), unread.MOST_BLOCKS)
+
+    def problems_by(declared: LogPattern) -> tuple[Problem, ...]:
+        if not declared.has_rate and not declared.unit:
+            declared = replace(declared, unit=ITERATIONS)  # the batch is not at issue
+        tried = replace(
+            options,
+            fmt=format_of_pattern(declared),
+            skip=min(options.skip, _SKIP_OF_TRIAL),
+            until=None,
+            rule="time-weighted",
+        )
+        parsed = parsed_log.read([some_blocks()], path, tried)
+        return () if parsed is None else _result(parsed, (), None).problems
+
+    return unread.explain(head, some_blocks(), problems_by)
 
 
 def _result(

@@ -39,7 +39,7 @@ STALL: Final = 1.5
 IMPLAUSIBLE: Final = 1.05
 #: The options, of commands that read logs, which mend a problem.
 _REMEDIES: Final = {
-    "unknown-format": "; name it with --format, or say what a line is with --pattern",
+    "unknown-format": "; name its format with --format, or say what a line is with --pattern",
     "insufficient-data": " (--skip, --until)",
     "unknown-scale": " (--batch_size_per_device, --world_size)",
 }
@@ -67,9 +67,7 @@ def refusal(
             "the log has one rate of the whole run, from which the warm-up cannot be taken out"
         )
     if timeline.windows and not len(series):
-        if not (timeline.windows.iterations() > 0).any():
-            return _insufficient("what the log prints is of no iteration: its step is the first")
-        return (_unknown_scale(parsed, size),)
+        return _no_rates(parsed, size, series)
     if not timeline.steps:
         return _insufficient(f"no line is a record of the format {fmt.name!r}")
     skip = parsed.options.skip
@@ -96,6 +94,15 @@ def refusal(
     return ()
 
 
+def _no_rates(parsed: ParsedLog, size: Sizes, series: RateSeries) -> tuple[Problem, ...]:
+    """Return why the windows of a log have no rates."""
+    if not (parsed.timeline.windows.iterations() > 0).any():
+        return _insufficient("what the log prints is of no iteration: its step is the first")
+    if parsed.fmt.by_clock and size.global_batch is not None:
+        return _insufficient(_nothing_left(parsed, series))
+    return (_unknown_scale(parsed, size),)
+
+
 def _strange_bars(parsed: ParsedLog) -> tuple[Problem, ...]:
     """Return why the bars of a log are not known to be training's."""
     bars, declared = parsed.timeline.bars, parsed.options.fmt
@@ -110,10 +117,7 @@ def _strange_bars(parsed: ParsedLog) -> tuple[Problem, ...]:
             "nothing in the log says which is training's"
         )
     if not parsed.timeline.says_training and declared is None:
-        return _unknown_format(
-            "a progress bar alone does not say what it counts; if this is training, name the "
-            "format"
-        )
+        return _unknown_format("a progress bar alone does not say that it is of training")
     return ()
 
 
@@ -150,7 +154,10 @@ def _nothing_left(parsed: ParsedLog, series: RateSeries) -> str:
     if fmt.by_clock and not len(series):
         return (
             f"{timeline.iterations} iterations are in the log, of which nothing says how long "
-            f"they took ({_clock_of(parsed)})"
+            f"they took: the time stamps of their lines stand still ({_clock_of(parsed)})"
+            if parsed.clock.style is not None
+            else f"{timeline.iterations} iterations are in the log, of which nothing says how "
+            f"long they took ({_clock_of(parsed)})"
         )
     # The first print may be before an evaluation, or after one that nothing shows.
     if timeline.left_out and (not len(series) or timeline.left_out + 1 >= timeline.steps):

@@ -321,7 +321,7 @@ def test_a_log_that_cannot_be_read_is_said_what_reads_it(
     assert main(["judge", str(log), str(log)]) == 2
     err = capsys.readouterr().err
     assert main(["extract", str(log)]) == 1
-    advice = "; name it with --format, or say what a line is with --pattern"
+    advice = "; name its format with --format, or say what a line is with --pattern"
     assert advice in err
     assert advice in capsys.readouterr().out
 

@@ -171,7 +171,7 @@ def test_a_log_that_cannot_be_read_has_the_same_remedy_in_judge_as_in_extract(
     log = tmp_path / "a.log"
     log.write_text("".join(f"INFO step {i} loss 2.5 at 617.0\n" for i in range(100)))
     cli.main(["extract", str(log)])
-    remedy = "; name it with --format, or say what a line is with --pattern"
+    remedy = "; name its format with --format, or say what a line is with --pattern"
     assert remedy in capsys.readouterr().out
     assert cli.main(["judge", str(log), str(log)]) == 2
     assert remedy in capsys.readouterr().err

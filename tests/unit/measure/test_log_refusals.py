@@ -81,9 +81,25 @@ READ = {
 }
 
 
+#: The same, of lines whose number has a name or a unit that is easily taken for another.
+READ |= {
+    "batch {i} loss 2.{mark} sec/batch 0.500\n": 2.0,
+    "step {i} loss 2.0 data_time 0.010s step 0.500s\n": 2.0,
+    "step {i} loss 2.{mark} step_time_ms=500.0\n": 2.0,
+    "iter {i} | time (ms): 500.0 | loss 2.{mark}\n": 2.0,
+    "{stamp} Step: {i}, Tokens per Sec:     8{i:03d}\n": 8075.0,
+    "| {i}/2983 batches | lr 20.00 | ms/batch 500.00 | loss 2.{mark}\n": 2.0,
+    "[{stamp}] Metrics (step {i}) - Elements per Second (wps): 8,{i:03d} | LR: 1\n": 8075.0,
+    "Step {i}: 33760 tokens/s per GPU, loss 2\n": 33760.0,
+    "step {i} | 16.0 images/s/gpu | 64.0 images/s\n": 64.0,
+    "step {i} | avg samples/s: 99.0 | cur samples/s: 64.0\n": 64.0,
+    "step {i} loss 2.{mark} 64.0 images/s\neval at step {i} acc 0.1 300.{mark} images/s\n": 64.0,
+}
+
+
 def shown(result: LogResult) -> list[str]:
     """Return the options that a refusal shows."""
-    match = re.search(r"(?:read|took) by (--pattern=.*)", message(result, "unknown-format"))
+    match = re.search(r"(?:read|took) by (--pattern=[^\n]*)", message(result, "unknown-format"))
     assert match is not None, result.problems
     return [word for word in shlex.split(match[1]) if word.startswith("--") and "=" in word]
 
@@ -104,7 +120,7 @@ def test_the_pattern_that_is_shown_reads_the_log(tmp_path: Path, form: str, rate
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ("loss 2.{mark}\n", "none has a rate, the time of an iteration, or a time stamp"),
+        ("loss 2.{mark}\n", "none has a rate or the time of an iteration"),
         ("step {i} loss 2.{mark}\n", "'step 100 loss 2.2' has a step alone"),
         ("{i} loss 2.{mark} 12 images/sec\n", "no step is near it"),
         ("Loading: 30%|##  | 3/3 [00:01<00:00, 2.82it/s]\n", "nothing shows to be training's"),
@@ -115,6 +131,88 @@ def test_what_is_missing_is_named(tmp_path: Path, form: str, said: str) -> None:
 
     assert said in message(result, "unknown-format")
     assert "--pattern" not in message(result, "unknown-format")
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("step {i}: loss 2.0 12'34{mark} images/s\n", "has a mark between its digits"),
+        ("step {i}: loss 2.0 12_34{mark} images/s\n", "has a mark between its digits"),
+        ("step {i}: loss 2.0 12\u202f34{mark} images/s\n", "has a mark between its digits"),
+        ("step {i}: loss 2.0 12 34{mark} images/s\n", "with a blank as a mark of thousands"),
+        ("step {i}: loss 2.0 12,36{mark} images/s\n", "a mark of thousands or a decimal one"),
+        ("step {i}: loss 2,{mark} 12.363 images/s\n", "its point may be one of thousands"),
+        ("step {i}: loss 2.0 1200,5 images/s\n", "has a mark between its digits"),
+        ("step {i} loss 2.0 12.{mark}k tok/s\n", "a letter multiplies it"),
+        ("step {i} loss 2.0 time 48529{mark}us\n", "it is in us"),
+        ("step {i} loss 2.0 time 485.{mark}\n", "in seconds or in milliseconds"),
+        ("iter {i}0 loss 2.0 time 5.0{mark}s\n", "or of the 10 between two lines"),
+        (
+            "Train Epoch: 0 [{i}/9000 (0%)] Batch (t): 0.5, 523.{mark}/s, 65.4/s/gpu\n",
+            "'523.2/s' is not read: nothing says what it counts",
+        ),
+        (" --> TIME: 2025-03-04 10:11:12 -- STEP: {i}/300\n", "stand still"),
+    ],
+)
+def test_a_number_whose_meaning_nothing_says_is_named_and_no_pattern_is_shown(
+    tmp_path: Path, form: str, said: str
+) -> None:
+    result = refused(tmp_path / "train.log", lines(form).encode())
+
+    assert said in message(result, "unknown-format")
+    assert "--pattern" not in message(result, "unknown-format")
+
+
+def test_a_clock_is_shown_with_the_epoch_whose_steps_start_over(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    text = "".join(
+        f"2025-03-04 10:{i // 12:02d}:{i % 12 * 5:02d} epoch {i // 40} step {i % 40}/40 loss 2.0\n"
+        for i in range(120)
+    )
+    options = shown(refused(path, text.encode()))
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    sizes = ["--batch_size_per_device=1", "--world_size=1"]
+
+    asked = command.parse_options(parser.parse_args([str(path), *options, *sizes]))
+
+    assert extract(path, asked).throughput == pytest.approx(0.2)
+
+
+def test_means_of_a_bar_since_it_began_are_said_to_be_so(tmp_path: Path) -> None:
+    text = ""
+    for i in range(1, 201):
+        minute, second = divmod(100 + i // 2, 60)
+        state = f"{minute:02d}:{second:02d}<0:10, {(100 + i / 2) / i:.2f}s/it"
+        text += f"steps: {i // 2:3d}%|##  | {i}/200 [{state}]\r"
+
+    said = message(refused(tmp_path / "train.log", text.encode() + b"\n"), "unknown-format")
+
+    assert "a mean since the bar began" in said
+    assert "--pattern" not in said
+
+
+def test_a_mean_leaves_open_over_what_it_is(tmp_path: Path) -> None:
+    text = "".join(
+        f"step {i} | avg throughput {32 * i / (20 + 0.5 * i):.1f} samples/s\n"
+        for i in range(1, 150)
+    )
+
+    said = message(refused(tmp_path / "train.log", text.encode()), "unknown-format")
+
+    assert "--averaging=running (a mean since the begin), window" in said
+
+
+def test_lines_of_ranks_leave_open_whose_rate_is_printed(tmp_path: Path) -> None:
+    text = "".join(
+        f"[rank {rank}] step {i} loss 2.0 1{rank}.{i % 9} images/s\n"
+        for i in range(100)
+        for rank in range(4)
+    )
+
+    said = message(refused(tmp_path / "train.log", text.encode()), "unknown-format")
+
+    assert "--scope=device (of one rank) or --scope=global (of all ranks)" in said
 
 
 def test_no_pattern_is_shown_that_reads_evaluation_as_well(tmp_path: Path) -> None:

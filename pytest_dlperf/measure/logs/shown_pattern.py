@@ -1,0 +1,385 @@
+"""The patterns that may read a log of no known format, and what speaks against each.
+
+A pattern is made of one line of a shape, and must read of each line the number that the line
+means: the one with the same name and unit. Where a line does not say what its number means, no
+pattern is made of it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final, Literal
+
+from pytest_dlperf.core.log_pattern import Averaging, LogPattern, pattern
+from pytest_dlperf.measure.logs.quantities import Quantity, quantities
+from pytest_dlperf.measure.logs.registry import ITERATIONS, SAMPLES
+from pytest_dlperf.measure.logs.speeds import Speed, speed_of
+from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
+
+#: So many of the lines of a shape must be read by a pattern that is shown.
+MOSTLY: Final = 0.8
+#: What a pattern that is shown reads as a number.
+_NUMBER: Final = r"[\d.,]+"
+#: A unit or a number ends: ``images/s`` is no part of ``images/s/gpu``.
+_ENDS: Final = r"(?![\w/])"
+#: What of a line says that it is of an evaluation is in so many bytes of its begin.
+_HEAD: Final = 30
+#: A time since the begin is so many times the first one at the end.
+_GROWS: Final = 1.5
+_EVALUATES: Final = re.compile(r"\b(?:eval|valid|val\b|test|predict|load)", re.IGNORECASE)
+#: The word before a bar says what it counts.
+_BAR_WORD: Final = re.compile(r"(?P<word>[A-Za-z_]{1,24}: {0,8})\d{1,3}%\|")
+_STEPS: Final = re.compile(
+    r"(?P<before>(?:(?:global|train)[_ ]?)?"
+    r"\b(?:steps?|iters?|iteration|batch|update|it|num_updates)"
+    r"['\"]?[ ]{0,3}[\[:=#, ]{0,8}['\"]?)(?P<number>\d{1,12})"
+    r"(?![\d.%]|,\d| ?(?:m?s|secs?|seconds?)\b)"
+    r"|(?P<bar>[|\[] {0,8})(?P<drawn>\d{1,12})(?=/ {0,8}\d|\])",
+    re.IGNORECASE,
+)
+_EPOCHS: Final = re.compile(r"\bepochs?[ ]?[:=\[ ]{0,3}(?P<number>\d{1,6})", re.IGNORECASE)
+#: The state of a progress bar: step, and the time since it began.
+_BAR: Final = re.compile(r"(\d+)/\d+ \[(?:(\d+):)?(\d+):(\d+)<")
+_THOUSANDS: Final = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+")
+_ONE_COMMA: Final = re.compile(r"[+-]?\d{1,3},\d{3}")
+_PLAIN: Final = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """A number that mostly rises from line to line."""
+
+    regex: str
+    #: Where it is in the last line: its name, and its number.
+    place: int
+    number: tuple[int, int]
+    #: How far it mostly moves between two lines.
+    stride: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A pattern that reads a speed."""
+
+    lines: Sequence[str]
+    speed: Speed
+    declared: LogPattern
+    #: The step of the last line, where it is on the same one.
+    step: int | None = None
+
+    @property
+    def reading(self) -> str:
+        """What it reads of the last line, in words."""
+        value = f"{_value(self.speed.number):.6g}"
+        group, unit = self.speed.group, self.speed.unit
+        what = f"{unit}/s" if group == "rate" else group
+        mean = " (a mean since the bar began)" if self.declared.averaging else ""
+        return f"{'' if self.step is None else f'step {self.step} and '}{value} {what}{mean}"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A number that may be the speed, and why no pattern is made of it."""
+
+    line: str
+    number: Quantity
+    #: In words.
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """Why the number is not read."""
+        return f"{self.text!r} is not read: {self.why}"
+
+    @property
+    def text(self) -> str:
+        """The number with its name and its unit."""
+        number = self.number
+        return f"{number.before}{number.text}{number.unit}".strip()
+
+
+def evaluates(line: str) -> bool:
+    """Return whether a line begins with a word of evaluation, or has it before a bar."""
+    head, percent, _ = line.partition("%|")
+    return _EVALUATES.search(head if percent else line[:_HEAD]) is not None
+
+
+def candidates(often: Sequence[Sequence[str]]) -> Iterator[Candidate | Doubt]:
+    """Yield the patterns that read lines, the best first of each shape of lines."""
+    for lines in often:
+        if evaluates(lines[-1]):
+            continue
+        speeds = [speed for number in quantities(lines[-1]) if (speed := speed_of(number))]
+        for speed in sorted(speeds, key=_preference):
+            yield from _candidates_of(lines, speed, often)
+
+
+def has_speed(line: str) -> bool:
+    """Return whether a number of a line is a rate or a time of training."""
+    return any(speed_of(number) is not None for number in quantities(line))
+
+
+def clock_patterns(lines: Sequence[str]) -> Iterator[LogPattern]:
+    """Yield patterns of a step, and of the epoch where lines have one."""
+    for step in steps_in(lines):
+        yield pattern(_joined([(step.place, step.regex), *_epoch(lines[-1])]))
+
+
+def typed(declared: LogPattern) -> str:
+    """Return a pattern as it is typed, with the options that go with it."""
+    words = [f"--pattern={shlex.quote(regex)}" for regex in declared.regexes]
+    if declared.unit not in {"", SAMPLES}:
+        words.append(f"--unit={declared.unit}")
+    if declared.scope != "global":
+        words.append(f"--scope={declared.scope}")
+    if declared.averaging:
+        words.append(f"--averaging={declared.averaging}")
+    return " ".join(words)
+
+
+def _preference(speed: Speed) -> tuple[bool, bool, bool, int]:
+    """Return by what numbers of a line are ordered: one that is surely meant goes first."""
+    if speed.group == "rate":
+        kind = 2 if speed.unit == ITERATIONS else 0
+    else:
+        kind = 1 if speed.is_of_iteration else 3
+    return bool(speed.doubt), speed.is_mean, speed.is_of_device, kind
+
+
+def _candidates_of(
+    lines: Sequence[str], speed: Speed, often: Sequence[Sequence[str]]
+) -> Iterator[Candidate | Doubt]:
+    steps = list(steps_in(lines))
+    numbers = [number for line in lines if (number := _same(line, speed)) is not None]
+    if speed.group != "rate" and not speed.is_mean and _grows(numbers):
+        return
+    if why := speed.doubt or _doubt_of(lines, numbers, speed, steps):
+        yield Doubt(lines[-1], speed.number, why)
+        return
+    number = speed.number
+    value = f"{_literal(number.before)}(?P<{speed.group}>{_NUMBER}){_literal(number.unit)}"
+    averaging: Averaging | Literal[""] = "running" if _is_since_begin(lines, speed) else ""
+    place = number.start - len(number.before)
+    for step in steps:
+        for regex in (
+            regex
+            for ended in (value, value + _ENDS)
+            for regex in _with_step(lines[-1], step, place, ended)
+        ):
+            if _reads(lines, regex, speed) and not _reads_evaluation(often, regex):
+                yield Candidate(
+                    lines=lines,
+                    speed=speed,
+                    declared=_declared((regex,), speed, averaging),
+                    step=int(lines[-1][slice(*step.number)]),
+                )
+                break
+    if _reads(lines, value, speed):
+        for declared in _further(lines, often):
+            regexes = (*declared.regexes, value)
+            yield Candidate(
+                lines=lines, speed=speed, declared=_declared(regexes, speed, averaging)
+            )
+
+
+def _with_step(line: str, step: Step, place: int, value: str) -> Iterator[str]:
+    """Yield a pattern of step and speed, and the same with all that the line begins with."""
+    parts = [(step.place, step.regex), (place, value), *_epoch(line)]
+    bar = _BAR_WORD.search(line)
+    if bar is not None and bar.start() < min(step.place, place):
+        parts.append((bar.start(), rf"{_literal(bar['word'])}\d+%\|"))
+    regex = _joined(parts)
+    yield regex
+    yield _from_begin(line, min(at for at, _ in parts)) + regex
+
+
+def _further(lines: Sequence[str], often: Sequence[Sequence[str]]) -> Iterator[LogPattern]:
+    """Yield patterns of the step on other lines than that of the speed."""
+    for others in often:
+        if others is not lines and 2 * len(others) >= len(lines) and not evaluates(others[-1]):
+            yield from clock_patterns(others)
+
+
+def _declared(
+    regexes: tuple[str, ...], speed: Speed, averaging: Averaging | Literal[""]
+) -> LogPattern:
+    declared = pattern(*regexes, averaging=averaging or "", unit=speed.unit)
+    return replace(declared, scope="device") if speed.is_of_device else declared
+
+
+def _same(line: str, speed: Speed) -> Quantity | None:
+    """Return the number of a line that has the name and the unit of a speed."""
+    wanted = speed.number
+    same = (
+        number
+        for number in quantities(line)
+        if (number.name, number.unit) == (wanted.name, wanted.unit) and number.is_whole
+    )
+    return next(same, None)
+
+
+def _value(number: Quantity) -> float:
+    return float(number.text.replace(",", ""))
+
+
+def _doubt_of(
+    lines: Sequence[str], numbers: Sequence[Quantity], speed: Speed, steps: Sequence[Step]
+) -> str:
+    """Return why a number may mean something else, in words; empty if it is known."""
+    if why := _doubt_of_digits(lines, numbers, speed, steps):
+        return why
+    stride = max((step.stride for step in steps), default=1)
+    if speed.group != "rate" and not speed.is_of_iteration and stride > 1:
+        return f"it may be the time of one iteration, or of the {stride} between two lines"
+    return ""
+
+
+def _doubt_of_digits(
+    lines: Sequence[str], numbers: Sequence[Quantity], speed: Speed, steps: Sequence[Step]
+) -> str:
+    """Return why digits may mean another number than a pattern reads, in words."""
+    texts = [number.text for number in numbers]
+    odd = next((text for text in texts if not _PLAIN.fullmatch(text)), None)
+    if any(number.is_multiplied for number in numbers):
+        return "a letter multiplies it, which a pattern does not"
+    if odd is not None:
+        return f"{odd!r} has a mark between its digits that a pattern does not read"
+    one_comma = [_ONE_COMMA.fullmatch(text) is not None for text in texts]
+    if any(one_comma) and speed.unit != "tokens" and not _has_thousands(texts):
+        return "its comma may be a mark of thousands or a decimal one"
+    if any("." in text for text in texts) and _has_decimal_commas(lines):
+        return "numbers of this log have a decimal comma, and its point may be one of thousands"
+    if _may_go_on(lines, speed, steps):
+        return "the digits before it may be a part of it, with a blank as a mark of thousands"
+    return ""
+
+
+def _has_thousands(texts: Sequence[str]) -> bool:
+    return any(text.count(",") > 1 or ("," in text and "." in text) for text in texts)
+
+
+def _has_decimal_commas(lines: Sequence[str]) -> bool:
+    return any(
+        re.fullmatch(r"[+-]?\d+,\d+", number.text) and not _THOUSANDS.fullmatch(number.text)
+        for line in lines
+        for number in quantities(line)
+    )
+
+
+def _may_go_on(lines: Sequence[str], speed: Speed, steps: Sequence[Step]) -> bool:
+    """Return whether a number without a name may begin with the digits before it."""
+    if speed.number.name:
+        return False
+    of_steps = {step.number[1] for step in steps}
+    before = re.search(r"(?<![\d.,])[1-9]\d{0,2} $", lines[-1][: speed.number.start])
+    if before is None or speed.number.start - 1 in of_steps:
+        return False
+    return all(
+        re.match(r"\d{3}(?!\d)", number.text) is not None
+        for line in lines
+        if (number := _same(line, speed)) is not None
+    )
+
+
+def _grows(numbers: Sequence[Quantity]) -> bool:
+    """Return whether a number grows with each line, as the time since the begin does."""
+    values = [_value(number) for number in numbers if _PLAIN.fullmatch(number.text)]
+    rises = sum(value > former for former, value in pairwise(values))
+    return (
+        len(values) > 2 and rises >= MOSTLY * (len(values) - 1) and values[-1] > _GROWS * values[0]
+    )
+
+
+def _is_since_begin(lines: Sequence[str], speed: Speed) -> bool:
+    """Return whether the speed of a bar is the mean since it began, by the time that it shows.
+
+    A bar of tqdm forgets the first steps, unless its ``smoothing`` is 0.
+    """
+    states: list[tuple[int, float, float]] = []
+    for line in lines:
+        bar, number = _BAR.search(line), _same(line, speed)
+        if bar is not None and number is not None and (value := _value(number)) > 0:
+            each_s = 1 / value if speed.group == "rate" else value
+            hours, minutes, seconds = (int(part or 0) for part in bar.groups()[1:])
+            states.append((int(bar[1]), 3600.0 * hours + 60 * minutes + seconds, each_s))
+    fits = sum(abs(each * step - end) <= 1 + 0.01 * end for step, end, each in states)
+    misfits = sum(
+        abs(each * (step - former) - (end - begin)) > 1 + 0.2 * (end - begin)
+        for (former, begin, _), (step, end, each) in pairwise(states)
+    )
+    return len(states) > 2 and fits >= 0.95 * len(states) and misfits > 2
+
+
+def _reads(lines: Sequence[str], regex: str, speed: Speed) -> bool:
+    """Return whether a pattern reads of most lines the number that they mean."""
+    search = re.compile(regex).search
+    parse = None
+    if "(?P<step>" in regex:
+        parse = format_of_pattern(pattern(regex)).parse
+    right = 0
+    for line in lines:
+        number, match = _same(line, speed), search(line)
+        if number is None or match is None:
+            continue
+        if match.span(speed.group) != (number.start, number.end):
+            return False
+        record = None if parse is None else parse(line.encode(errors="surrogateescape"))
+        value = None if record is None else (record.rate or record.seconds)
+        factor = 1000.0 if speed.group == "milliseconds" else 1.0
+        right += parse is None or (
+            value is not None and abs(value * factor - _value(number)) <= 1e-9 * _value(number)
+        )
+    return right >= MOSTLY * len(lines)
+
+
+def _reads_evaluation(often: Sequence[Sequence[str]], regex: str) -> bool:
+    """Return whether a pattern finds something in lines of evaluation as well."""
+    search = re.compile(regex).search
+    return any(search(line) is not None for lines in often for line in lines if evaluates(line))
+
+
+def steps_in(lines: Sequence[str]) -> Iterator[Step]:
+    """Yield the numbers of the last line that mostly rise from line to line."""
+    for match in _STEPS.finditer(lines[-1]):
+        before = match["before"] if match["bar"] is None else match["bar"]
+        literal = _literal(before)
+        if match["bar"] is None:
+            literal = ("" if match.start() == 0 else r"\b") + literal
+        search = re.compile(literal + r"(\d+)").search
+        values = [int(step[1]) for line in lines if (step := search(line)) is not None]
+        moves = sorted(value - former for former, value in pairwise(values) if value != former)
+        rises = sum(move > 0 for move in moves)
+        if len(values) >= MOSTLY * len(lines) and moves and rises >= MOSTLY * len(moves):
+            yield Step(
+                regex=rf"{literal}(?P<step>\d+)",
+                place=match.start(),
+                number=match.span("number" if match["bar"] is None else "drawn"),
+                stride=moves[len(moves) // 2],
+            )
+
+
+def _epoch(line: str) -> Iterator[tuple[int, str]]:
+    match = _EPOCHS.search(line)
+    if match is not None:
+        name = match[0][: match.start("number") - match.start()]
+        yield match.start(), rf"{_literal(name)}(?P<epoch>\d+)"
+
+
+def _from_begin(line: str, place: int) -> str:
+    """Return a pattern of what a line begins with, before a place."""
+    return "^" + re.sub(r"\d+(?:[.,:]\d+)*", lambda _: r"[\d.,:]+", _literal(line[:place]))
+
+
+def _joined(parts: list[tuple[int, str]]) -> str:
+    # A name that is part of another one has its place
+    return ".*?".join(text for _, text in sorted(parts))
+
+
+def _literal(text: str) -> str:
+    """Return a pattern of a text, in which runs of blanks may have any length."""
+    words = re.split(r" +", text)
+    return " *".join(re.sub(r"([^\w/%=:,;'\"<>@#!&-])", r"\\\1", word) for word in words)
