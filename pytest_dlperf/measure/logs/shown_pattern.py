@@ -44,8 +44,8 @@ _STEPS: Final = re.compile(
 _EPOCHS: Final = re.compile(r"\bepochs?[ ]?[:=\[ ]{0,3}(?P<number>\d{1,6})", re.IGNORECASE)
 #: The state of a progress bar: step, and the time since it began.
 _BAR: Final = re.compile(r"(\d+)/\d+ \[(?:(\d+):)?(\d+):(\d+)<")
-_THOUSANDS: Final = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+")
 _ONE_COMMA: Final = re.compile(r"[+-]?\d{1,3},\d{3}")
+_ONE_POINT: Final = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
 _PLAIN: Final = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
@@ -251,8 +251,8 @@ def _doubt_of_digits(
     one_comma = [_ONE_COMMA.fullmatch(text) is not None for text in texts]
     if any(one_comma) and speed.unit != "tokens" and not _has_thousands(texts):
         return "its comma may be a mark of thousands or a decimal one"
-    if any("." in text for text in texts) and _has_decimal_commas(lines):
-        return "numbers of this log have a decimal comma, and its point may be one of thousands"
+    if any(_ONE_POINT.fullmatch(text) for text in texts) and not _has_decimal_points(lines):
+        return "its point may be one of thousands or a decimal one"
     if _may_go_on(lines, speed, steps):
         return "the digits before it may be a part of it, with a blank as a mark of thousands"
     return ""
@@ -262,9 +262,10 @@ def _has_thousands(texts: Sequence[str]) -> bool:
     return any(text.count(",") > 1 or ("," in text and "." in text) for text in texts)
 
 
-def _has_decimal_commas(lines: Sequence[str]) -> bool:
+def _has_decimal_points(lines: Sequence[str]) -> bool:
+    """Return whether a number of the lines has a point that is not before three digits."""
     return any(
-        re.fullmatch(r"[+-]?\d+,\d+", number.text) and not _THOUSANDS.fullmatch(number.text)
+        re.fullmatch(r"[+-]?\d+\.\d+", number.text) and not _ONE_POINT.fullmatch(number.text)
         for line in lines
         for number in quantities(line)
     )
