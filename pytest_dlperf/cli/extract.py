@@ -133,7 +133,10 @@ def parse_options(arguments: argparse.Namespace) -> ParseOptions:
     if arguments.pattern is not None and arguments.format is not None:
         raise UsageError("--pattern and --format both say what a line is; give one")
     if meaning and arguments.pattern is None:
-        raise UsageError(f"--{next(iter(meaning))} says what the rate of --pattern means")
+        raise UsageError(
+            f"--{next(iter(meaning))} says what the numbers of --pattern mean; a format "
+            "declares its own"
+        )
     fmt = None
     if arguments.pattern is not None:
         fmt = user_pattern.format_of_pattern(pattern(*arguments.pattern, **meaning))

@@ -208,6 +208,8 @@ def _result(
     sample = sampled.Sample(selection=selection)
     if options.rule == "time-weighted" and not log_turns:
         sample = sampled.sample_of(selection, parsed.fmt)
+        if sample.apart and again:
+            sample = sampled.announced(sample, again(), parsed.fmt)
     selection = sample.selection
     unit = f"{parsed.fmt.unit}/device" if size.is_of_one_device else parsed.fmt.unit
     checked = clock_check.ClockCheck()

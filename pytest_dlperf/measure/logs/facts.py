@@ -41,6 +41,8 @@ _BATCH_SIZES: Final = (
         b"train: weights=",
         re.compile(rb"\btrain: weights=[^\n]{0,4000}?\bbatch_size=([1-9]\d{0,8}),"),
     ),
+    # detectron2's dump of its settings; of all devices
+    (b"IMS_PER_BATCH: ", re.compile(rb"\bIMS_PER_BATCH: ([1-9]\d{0,8})\b")),
     (b"'batch_size'", re.compile(rb"'batch_size': ([1-9]\d{0,8}),")),
 )
 _BATCH_SETTING: Final = re.compile(rb"\bbatch_size ?: ([1-9]\d{0,8})\b")

@@ -7,14 +7,17 @@ for many that had none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 import numpy as np
 
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs import spans
+from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.rules import Selection
 from pytest_dlperf.measure.logs.spans import RateSeries
@@ -22,7 +25,13 @@ from pytest_dlperf.measure.logs.spans import RateSeries
 #: A print that is so many times slower than the median is of its own iteration alone.
 SLOW: Final = 4.0
 #: No number is given where the ways to count differ by such a factor.
-APART: Final = 1.5
+_APART: Final = 1.5
+#: Lines before a slow print that have one of these announce what is in it.
+_ANNOUNCES: Final = re.compile(
+    rb"\b(?:eval|valid|val[_ :]|test|checkpoint|(?:save|saving)\b)", re.IGNORECASE
+)
+#: Blocks beyond so many are not searched for them.
+_MOST_BLOCKS: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -66,8 +75,45 @@ def sample_of(selection: Selection, fmt: Format) -> Sample:
         selection=replace(selection, series=kept, throughput=rate),
         left_out=int(slow.sum()),
         rate_with_slow=with_slow if slow.any() else None,
-        apart=ways if max(rates) > APART * min(rates) else (),
+        apart=ways if max(rates) > _APART * min(rates) else (),
     )
+
+
+def announced(sample: Sample, blocks: Iterable[bytes], fmt: Format) -> Sample:
+    """Return the sample without doubt about slow prints that the log itself announces.
+
+    Those have an evaluation or a checkpoint in them, and the iterations between have none.
+    ``blocks`` are plain, whole lines.
+    """
+    if sample.is_unsaid or not sample.left_out or not sample.apart:
+        return sample
+    *others, _ = sample.apart
+    rates = [value for _, value in others]
+    if max(rates) > _APART * min(rates) or not _announces(blocks, fmt):
+        return sample
+    return replace(sample, apart=())
+
+
+def _announces(blocks: Iterable[bytes], fmt: Format) -> bool:
+    """Return whether words of an evaluation or a checkpoint come before each slow print."""
+    each_s: list[float] = []
+    has_words: list[bool] = []
+    pause = False
+    fmt = fmt.for_log()
+    for block in islice(blocks, _MOST_BLOCKS):
+        for line in block.split(b"\n"):
+            record = fmt.parse(untagged(line[:LINE_BYTES]).text)
+            seconds = None
+            if record is not None:
+                seconds = 1 / record.rate if record.rate else record.seconds
+            if seconds is None:
+                pause = pause or _ANNOUNCES.search(line) is not None
+                continue
+            each_s.append(seconds)
+            has_words.append(pause)
+            pause = False
+    slow = np.array(each_s) > SLOW * np.median(each_s)
+    return bool(np.all(np.array(has_words)[slow]))
 
 
 def _sample_of_unsaid(selection: Selection) -> Sample:
@@ -79,7 +125,7 @@ def _sample_of_unsaid(selection: Selection) -> Sample:
     )
     rates = [value for _, value in ways]
     return Sample(
-        selection=selection, apart=ways if max(rates) > APART * min(rates) else (), is_unsaid=True
+        selection=selection, apart=ways if max(rates) > _APART * min(rates) else (), is_unsaid=True
     )
 
 

@@ -176,9 +176,12 @@ def _batch_by_lines(parsed: ParsedLog, world: int | None) -> float | None:
 
 
 def _mismatch(batch: float, source: Source | None, lines: float) -> Problem:
-    who = {"option": "--batch_size_per_device", "path": "the path"}.get(source or "", "the log")
+    who = {
+        "option": "a batch of {:g} a device was declared",
+        "path": "the path says a batch of {:g} a device",
+    }
+    stated = who.get(source or "", "the log says a batch of {:g} a device").format(batch)
     return Problem(
         code="batch-size-mismatch",
-        message=f"{who} says a batch of {batch:g} a device; rate times seconds of the lines is "
-        f"{lines:.4g}",
+        message=f"{stated}; rate times seconds of the lines is {lines:.4g}",
     )

@@ -235,3 +235,21 @@ def test_a_clock_that_begins_anew_with_a_resumed_run_is_not_a_fast_stretch(
 
     assert result.throughput == pytest.approx(4, rel=0.02)
     assert codes(result) == {"running-mean"}
+
+
+def test_slow_prints_that_the_log_announces_are_evaluations(tmp_path: Path) -> None:
+    prints = [(i, 8020 if i % 250 == 0 else 20) for i in range(0, 1000, 10)]
+    start = "tokens per iteration will be: 16,384\n"
+    evaluation = "step {}: train loss 9.0, val loss 9.0\n"
+    line = "iter {}: loss 9.0, time {}.00ms, mfu 38.10%\n"
+
+    text = "".join(
+        (evaluation.format(i) if ms > 20 else "") + line.format(i, ms) for i, ms in prints
+    )
+    silent = "".join(line.format(i, ms) for i, ms in prints)
+
+    result = read(tmp_path / "train.log", start + text)
+
+    assert result.throughput == pytest.approx(16384 / 0.02)
+    assert "left-out" in codes(result)
+    assert "averages-differ" in codes(read(tmp_path / "silent.log", start + silent))

@@ -325,3 +325,13 @@ def test_a_batch_of_all_devices_needs_no_world_size(
     result = read(nameless, f"{head}\n{text}\n{loss if bar == BAR else ''}\n")
 
     assert result.throughput == pytest.approx(batch, rel=0.02)
+
+
+def test_the_batch_of_all_devices_is_that_of_the_settings_of_detectron2(nameless: Path) -> None:
+    line = (
+        "  eta: 0:02:30  iter: {}  total_loss: 6.9  time: 0.5  last_time: 0.5  data_time: 0.001\n"
+    )
+    text = "SOLVER:\n  IMS_PER_BATCH: 16\n"
+    text += "".join(line.format(i) for i in range(19, 1000, 20))
+
+    assert read(nameless, text).throughput == pytest.approx(32.0)
