@@ -16,10 +16,18 @@ _UNIT: Final = re.compile(
     r"(?P<blank> ?)(?P<unit>[A-Za-z\u00b5\u03bc]{0,24}"
     r"(?:(?:/|[ _][Pp]er[ _])[A-Za-z]{1,24}){0,3})(?![A-Za-z_])"
 )
+#: A letter before a unit multiplies it, as in ``Mtok/s``.
+MULTIPLIES: Final = re.compile(r" ?[kKMG](?=tok|sample|image|img|word)")
 #: What ends the words before a number, and begins those of the next.
 _APART: Final = re.compile(r"[,;|\[{}<>\t=\"']|: | - |  |\] ")
 #: Between a name and its number.
 _EQUALS: Final = re.compile(r"[\"']? {0,12}[:=]?\s{0,12}[\"'(\[]?$")
+#: Words after a blank that are a unit, and not the name of the next number.
+_IS_UNIT: Final = re.compile(
+    r"/|[ _]per[ _]|(?:[mun\u00b5\u03bc]?s|[mu]?secs?|(?:milli|micro|nano)?seconds?|min|minutes?"
+    r"|h|hours?)$",
+    re.IGNORECASE,
+)
 _BEGINS_NUMBER: Final = re.compile(r"[ :=]{1,12}[+-]?\d")
 
 
@@ -39,7 +47,7 @@ class Quantity:
     end: int
     #: Whether it is a number by itself, and no part of a date, a time of day or a fraction.
     is_whole: bool
-    #: Whether a letter multiplies it, as in ``12.4k``.
+    #: Whether a letter multiplies it, as in ``12.4k`` or ``12 ktok/s``.
     is_multiplied: bool
 
 
@@ -52,7 +60,8 @@ def quantities(line: str) -> list[Quantity]:
         name, before = _name(line[max(begin, start - 120) : start])
         unit = _UNIT.match(line, end)
         text = "" if unit is None else unit[0]
-        if text.startswith(" ") and name and _BEGINS_NUMBER.match(line, end + len(text)):
+        is_next = name and _BEGINS_NUMBER.match(line, end + len(text))
+        if text.startswith(" ") and (is_next or not _IS_UNIT.search(text)):
             text = ""  # the name of the next number
         is_whole = (
             re.match(r"[-:]\d|/ *\d|\w", line[end:]) is None or bool(text and text[0] != " ")
@@ -66,7 +75,7 @@ def quantities(line: str) -> list[Quantity]:
                 start=start,
                 end=end,
                 is_whole=is_whole,
-                is_multiplied=match["letter"] is not None,
+                is_multiplied=match["letter"] is not None or MULTIPLIES.match(text) is not None,
             )
         )
         begin = end + len(text.rstrip())

@@ -155,8 +155,6 @@ def _candidates_of(
 ) -> Iterator[Candidate | Doubt]:
     steps = list(steps_in(lines))
     numbers = [number for line in lines if (number := _same(line, speed)) is not None]
-    if speed.group != "rate" and not speed.is_mean and _grows(numbers):
-        return
     if why := speed.doubt or _doubt_of(lines, numbers, speed, steps):
         yield Doubt(lines[-1], speed.number, why)
         return
@@ -232,6 +230,8 @@ def _doubt_of(
     """Return why a number may mean something else, in words; empty if it is known."""
     if why := _doubt_of_digits(lines, numbers, speed, steps):
         return why
+    if speed.group != "rate" and not speed.is_mean and _grows(numbers):
+        return "it grows from line to line, as the time since the begin does"
     stride = max((step.stride for step in steps), default=1)
     if speed.group != "rate" and not speed.is_of_iteration and stride > 1:
         return f"it may be the time of one iteration, or of the {stride} between two lines"

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pytest_dlperf.measure.logs.quantities import Quantity
+from pytest_dlperf.measure.logs.quantities import MULTIPLIES, Quantity
 from pytest_dlperf.measure.logs.registry import ITERATIONS, SAMPLES
 
 #: What a pattern calls the number; empty where no pattern reads its unit.
@@ -117,7 +117,7 @@ def speed_of(number: Quantity) -> Speed | None:
     words = set(re.findall(r"[a-z\u00b5]+", number.name.lower()))
     if words & _OF_ELSE:
         return None
-    after = _unit_of(number.unit) if number.unit else None
+    after = _unit_of(MULTIPLIES.sub("", number.unit)) if number.unit else None
     named = _unit_of_name(number.name) or _unit_of_name(name)
     is_mean = bool(words & _MEANS)
     is_of_device = bool(words & _DEVICE) or any(
