@@ -39,7 +39,7 @@ class _Printed:
     times: int = 1
 
 
-class Joined(NamedTuple):
+class JoinedRanks(NamedTuple):
     """Prints of several ranks, as those of one, and how many are of no new step."""
 
     columns: Columns
@@ -97,14 +97,14 @@ class Ranks:
             return np.arange(columns.length)
         return _new_steps(columns)
 
-    def joined(self, columns: Columns, leads: Places) -> Joined | None:
+    def joined(self, columns: Columns, leads: Places) -> JoinedRanks | None:
         """Return the records of the counted rank, with the mean rate of all ranks.
 
         The first record is one of them, and before the second none is of a step before the first.
         None if a record that no tag names may be of another run.
         """
         if len(leads) == columns.length:
-            return Joined(columns, 0, 0, 1)
+            return JoinedRanks(columns, 0, 0, 1)
         if leads[0] != 0:
             return None
         steps, epochs = columns["step"], np.nan_to_num(columns["epoch"], nan=-1.0)
@@ -133,9 +133,9 @@ class Ranks:
                 lead_columns["rate"], windows[matched], columns["rate"][repeats[matched]]
             )
             lead_columns = lead_columns.replaced(rate=mean, prints=times)
-        return Joined(lead_columns, len(repeats), copies, most_prints)
+        return JoinedRanks(lead_columns, len(repeats), copies, most_prints)
 
-    def take(self, joined: Joined, ranks: Floats) -> None:
+    def take(self, joined: JoinedRanks, ranks: Floats) -> None:
         """Take in the prints of many steps, and the ranks of all lines."""
         self.lines.update(Counter(ranks[~np.isnan(ranks)].astype(int).tolist()))
         self.repeats += joined.repeats
