@@ -326,7 +326,8 @@ def _reads(lines: Sequence[str], regex: str, speed: Speed) -> bool:
         number, match = _same(line, speed), search(line)
         if number is None or match is None:
             continue
-        if match.span(speed.group) != (number.start, number.end):
+        is_same = match[speed.group].rstrip(",;") == number.text
+        if match.start(speed.group) != number.start or not is_same:
             return False
         record = None if parse is None else parse(line.encode(errors="surrogateescape"))
         value = None if record is None else (record.rate or record.seconds)

@@ -76,10 +76,14 @@ def _lines_by_shape(blocks: Iterable[bytes]) -> list[list[str]]:
 
 def _sentence(often: Sequence[Sequence[str]], trial: Trial) -> str:
     doubts: list[tuple[str, str]] = []
-    trials = 0
+    refused: set[LogPattern] = set()
+    trials = most_refused = 0
     for candidate in shown_pattern.candidates(often):
         if isinstance(candidate, Doubt):
             doubts.append((candidate.line, candidate.sentence))
+            continue
+        # What most lines do not give, few lines of the same log do not give either
+        if candidate.declared in refused or 2 * len(candidate.lines) < most_refused:
             continue
         if trials == _MOST_TRIALS:
             break
@@ -92,6 +96,8 @@ def _sentence(often: Sequence[Sequence[str]], trial: Trial) -> str:
                 f"{_START}; most like one is {_quoted(line)}, of which {candidate.reading} are "
                 f"read by {shown_pattern.typed(candidate.declared)}{needs}{tried.choice}"
             )
+        refused.add(candidate.declared)
+        most_refused = max(most_refused, len(candidate.lines))
         doubts.append((line, f"a pattern reads {candidate.reading}, but then {tried.refusal}"))
     return _without_speed(often, doubts, trial)
 

@@ -94,6 +94,9 @@ READ |= {
     "Step {i}: 33760 tokens/s per GPU, loss 2\n": 33760.0,
     "[Epoch 0][Batch {i}], Speed: 64.123 samples/sec, loss=2.{mark}\n": 64.123,
     "step {i} | 16.0 images/s/gpu | 64.0 images/s\n": 64.0,
+    '{{"step": {i}, "tokens_per_sec": 3376.65744500166, "loss": 2.{mark}}}\n': 3376.657,
+    "step: {i}, tokens_per_second: 64.0, tokens_per_second_per_device: 8.0\n": 64.0,
+    "Step {i}: device tokens/s 3376, loss 2\n": 3376.0,
     "step {i} | avg samples/s: 99.0 | cur samples/s: 64.0\n": 64.0,
     "step {i} loss 2.{mark} 64.0 images/s\neval at step {i} acc 0.1 300.{mark} images/s\n": 64.0,
 }
