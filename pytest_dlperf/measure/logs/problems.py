@@ -42,6 +42,8 @@ _REMEDIES: Final = {
     "unknown-format": "; name its format with --format, or say what a line is with --pattern",
     "insufficient-data": " (--skip, --until)",
     "unknown-scale": " (--batch_size_per_device, --world_size)",
+    "per-device": " (--world_size)",
+    "one-node": " (--world_size)",
 }
 _SAY_WORK: Final = "A case says it in the marker (work=...)"
 #: Codes of a log that is of another training than was declared, or than its path says.

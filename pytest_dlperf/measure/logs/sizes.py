@@ -21,8 +21,7 @@ _WHOLE: Final = 0.01
 _PER_DEVICE: Final = Problem(
     code="per-device",
     message="rates are per device, and neither the log nor its path says how many devices there "
-    "are: the throughput is that of one device, and is not compared with one of all "
-    "(--world_size)",
+    "are: the throughput is that of one device, and is not compared with one of all",
 )
 
 
@@ -96,7 +95,7 @@ def _world(parsed: ParsedLog) -> tuple[int | None, Source | None, tuple[Problem,
     odd = Problem(
         code="one-node",
         message=f"the log names {node} devices of a node, and neither it nor its path says how "
-        "many nodes; one was taken (--world_size)",
+        "many nodes; one was taken",
     )
     return (None, None, ()) if node is None else (node, "log", (odd,))
 
