@@ -81,7 +81,7 @@ def test_waited_for_in_vain_once_a_session(suite: Suite):
     assert "a case before it has waited in vain for pid" in reasons["b-torch-fp32-bs8-1n1g"]
 
 
-@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("asked", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_without_nvidia_ml_py_nothing_is_pretended(suite: Suite, asked: bool):
     on_a_gpu(suite, processes=BUSY)
     (suite.path / "pynvml.py").write_text("raise ModuleNotFoundError('no pynvml here')\n")

@@ -82,8 +82,16 @@ def by_suite(outcomes: dict[str, Any]) -> dict[str, tuple[str, str, bool]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("extra", [(), ("-n1",)], ids=["alone", "xdist"])
-@pytest.mark.parametrize("strict", [(), ("--dlperf-strict",)], ids=["lenient", "strict"])
+@pytest.mark.parametrize(
+    ("strict", "extra"),
+    [
+        ((), ()),
+        pytest.param((), ("-n1",), marks=pytest.mark.nightly),
+        pytest.param(("--dlperf-strict",), (), marks=pytest.mark.nightly),
+        (("--dlperf-strict",), ("-n1",)),
+    ],
+    ids=["lenient-alone", "lenient-xdist", "strict-alone", "strict-xdist"],
+)
 def test_every_end_is_an_outcome_in_every_report(
     suite: Suite, strict: tuple[str, ...], extra: tuple[str, ...]
 ):
@@ -264,7 +272,9 @@ def test_a_worker_that_is_gone_leaves_an_error(suite: Suite):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("extra", [(), ("-n1",)], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "extra", [(), pytest.param(("-n1",), marks=pytest.mark.nightly)], ids=["alone", "xdist"]
+)
 def test_a_case_that_a_conftest_keeps_from_running_is_not_run(
     suite: Suite, extra: tuple[str, ...]
 ):

@@ -56,12 +56,14 @@ def test_without_a_regression_nothing_is_launched_unless_asked(
     ("fault", "words"),
     [
         ({"FAKE_PROFILE": "torch.profiler failed: boom"}, "torch.profiler failed: boom"),
-        ({"FAKE_PROFILE": "0.8", "FAKE_FAIL": "*explain*"}, "boom"),
+        pytest.param(
+            {"FAKE_PROFILE": "0.8", "FAKE_FAIL": "*explain*"}, "boom", marks=pytest.mark.nightly
+        ),
         (
             {"FAKE_PROFILE": "0.8", "FAKE_KILLED": "*explain*"},
             "the launcher was killed by signal 9",
         ),
-        ({}, "not every rank wrote one"),
+        pytest.param({}, "not every rank wrote one", marks=pytest.mark.nightly),
     ],
 )
 def test_a_profile_that_fails_is_a_note_and_changes_no_verdict(
@@ -201,7 +203,7 @@ for i in range(60):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("has_py_spy", [True, False])
+@pytest.mark.parametrize("has_py_spy", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_a_program_that_is_read_by_its_log_has_host_stacks_alone(suite: Suite, has_py_spy: bool):
     log = r"it (?P<step>\d+) speed (?P<rate>\S+) it/s"
     (suite.path / "test_net.py").write_text(

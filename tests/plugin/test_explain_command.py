@@ -27,7 +27,9 @@ def launches(suite: Suite) -> list[str]:
     return sorted(path.name for path in suite.path.glob(".dlperf/**/explain?"))
 
 
-@pytest.mark.parametrize("case", [ID, f"test_net.py::test_net[{ID}]"])
+@pytest.mark.parametrize(
+    "case", [pytest.param(ID, marks=pytest.mark.nightly), f"test_net.py::test_net[{ID}]"]
+)
 def test_one_case_is_profiled(suite: Suite, case: str):
     suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
     done = explained(suite, case)

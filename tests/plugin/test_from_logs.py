@@ -87,7 +87,9 @@ def test_several_logs_are_runs_and_the_layout_of_the_reports_is_known(suite: Sui
     ("name", "count", "message"),
     [
         (f"{ONE}.log", 30, "a number needs 50 of warm-up"),
-        ("1n1c/net_b4_fp32_1.log", 30, "a number needs 50 of warm-up"),
+        pytest.param(
+            "1n1c/net_b4_fp32_1.log", 30, "a number needs 50 of warm-up", marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_logs_that_cannot_be_judged(suite: Suite, name: str, count: int, message: str):
@@ -102,7 +104,12 @@ def test_logs_that_cannot_be_judged(suite: Suite, name: str, count: int, message
     ("name", "head", "message"),
     [
         (f"{TWO}/a/b/run1/train.log", "PADDLE_TRAINERS_NUM   32", "the log says 32 devices"),
-        (f"{TWO}.log", "samples_per_gpu=1", "the log says a batch of 1 a device"),
+        pytest.param(
+            f"{TWO}.log",
+            "samples_per_gpu=1",
+            "the log says a batch of 1 a device",
+            marks=pytest.mark.nightly,
+        ),
         ("1n2c/net_b4_fp32_1.log", "  fp16 ............ True", "the log says fp16"),
     ],
 )

@@ -159,7 +159,7 @@ def test_a_disturbed_run_disturbs_its_pair_where_launches_alternate(repository: 
     assert len(outcome["against"]["order"]) == 4
 
 
-@pytest.mark.parametrize("how", [(), (ALTERNATING,)])
+@pytest.mark.parametrize("how", [(), pytest.param((ALTERNATING,), marks=pytest.mark.nightly)])
 def test_pairs_decide_on_a_machine_that_stays_disturbed(repository: Suite, how: tuple[str, ...]):
     """Neighbours meet both arms alike: in lock-step at once, in alternating launches by chance."""
     repository.env(FAKE_OTHERS=0.5, FAKE_OTHERS_IN="*/before/*")

@@ -78,7 +78,11 @@ def notes(outcome: dict[str, Any]) -> dict[str, str]:
     return {p["code"]: p["message"] for p in outcome["measurement"]["problems"]}
 
 
-@pytest.mark.parametrize("log_format", [f"log_format={PATTERN},", ""], ids=["named", "known"])
+@pytest.mark.parametrize(
+    "log_format",
+    [f"log_format={PATTERN},", pytest.param("", marks=pytest.mark.nightly)],
+    ids=["named", "known"],
+)
 def test_a_log_is_in_lock_step_and_shows_that_its_arm_does_twice_the_work(
     repository: Suite, log_format: str
 ):
@@ -98,7 +102,11 @@ def test_a_log_is_in_lock_step_and_shows_that_its_arm_does_twice_the_work(
         assert len(run["step_seconds"]) < 280
 
 
-@pytest.mark.parametrize("amount", [{"STALL": 10}, {"WAIT_S": 0.04}], ids=["works", "waits"])
+@pytest.mark.parametrize(
+    "amount",
+    [{"STALL": 10}, pytest.param({"WAIT_S": 0.04}, marks=pytest.mark.nightly)],
+    ids=["works", "waits"],
+)
 def test_an_arm_that_is_slower_by_stalls_alone_is_slower(
     repository: Suite, amount: dict[str, float]
 ):

@@ -30,7 +30,9 @@ def test_repetition_is_a_matter_of_runs(suite: Suite):
     assert "--dlperf-runs=N measures a case N times" in result.stderr.str()
 
 
-@pytest.mark.parametrize("extra", [(), ("-n1",)], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "extra", [(), pytest.param(("-n1",), marks=pytest.mark.nightly)], ids=["alone", "xdist"]
+)
 def test_a_rerun_takes_no_verdict_back_and_is_the_same_case(suite: Suite, extra: tuple[str, ...]):
     suite.write(TESTS)
     assert suite.run("--update-baselines").ret == 0

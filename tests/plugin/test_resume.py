@@ -60,7 +60,9 @@ def change(suite: Suite, changes: Callable[[dict[str, Any]], None], case_id: str
     (suite.path / "r.json").write_text(json.dumps(values), encoding="utf-8")
 
 
-@pytest.mark.parametrize("how", [(), ("-n2",)], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "how", [pytest.param((), marks=pytest.mark.nightly), ("-n2",)], ids=["alone", "xdist"]
+)
 def test_only_what_is_missing_is_measured_and_the_exit_code_is_that_of_the_whole(
     cut: Suite, how: tuple[str, ...]
 ):
@@ -118,7 +120,9 @@ def test_what_differs_is_said_and_measured_again(cut: Suite):
     assert fnmatch(outcome["judgement"]["reason"].splitlines()[-1], said)
 
 
-@pytest.mark.parametrize("which", [("-k", "bs1"), ("-x",)])
+@pytest.mark.parametrize(
+    "which", [("-k", "bs1"), pytest.param(("-x",), marks=pytest.mark.nightly)]
+)
 def test_cases_that_are_not_selected_or_reached_stay_in_the_file(
     cut: Suite, which: tuple[str, ...]
 ):

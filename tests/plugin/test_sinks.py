@@ -41,7 +41,7 @@ def test_a_sink_gets_what_the_results_file_has_once(suite: Suite, package: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("fails", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_broken_sinks_do_not_change_the_exit_code(suite: Suite, package: Path, fails: bool):
     options = ["--dlperf-runs=1", "--dlperf-strict"] if fails else ["--dlperf-runs=1"]
     alone = suite.run(*options)

@@ -155,7 +155,9 @@ def test_a_verdict_that_a_budget_cut_short_is_not_that_of_an_ended_session(
 
 
 @pytest.mark.parametrize(
-    "parameters", ["", '@pytest.mark.parametrize("x", [1])\n'], ids=["marker", "parametrized"]
+    "parameters",
+    [pytest.param("", marks=pytest.mark.nightly), '@pytest.mark.parametrize("x", [1])\n'],
+    ids=["marker", "parametrized"],
 )
 def test_under_xdist_in_the_rounds(suite: Suite, monkeypatch: pytest.MonkeyPatch, parameters: str):
     text = TESTS.replace("runs=1, max_runs=1", "runs=3, max_runs=3")

@@ -23,7 +23,17 @@ with host_lease("other-case"):
 """
 
 
-@pytest.mark.parametrize("how", [(), ("-q",), ("-qq",), ("-p", "no:terminal"), ("-n2",), ("-s",)])
+@pytest.mark.parametrize(
+    "how",
+    [
+        (),
+        pytest.param(("-q",), marks=pytest.mark.nightly),
+        ("-qq",),
+        ("-p", "no:terminal"),
+        ("-n2",),
+        pytest.param(("-s",), marks=pytest.mark.nightly),
+    ],
+)
 def test_who_has_the_host_is_said(suite: Suite, how: tuple[str, ...]):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
