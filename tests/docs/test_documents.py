@@ -37,11 +37,18 @@ def test_readme(
 ) -> None:
     path = {"PATH": f"{stranger / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"}
     short = {"PYTEST_ADDOPTS": "--dlperf-runs=1 --dlperf-reason=tested -k fp32"}
+    install, *_ = unrun()
+    in_clone, from_index = install.commands
+    subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", in_clone],
+        cwd=ROOT, env={**environment, **path}, check=True,
+    )  # fmt: skip
+    assert from_index == "pip install 'pytest-dlperf[torch]'"
     ran = list(run_in_order("README.md", tmp_path, {**environment, **path, **short}))
     for one in ran:
         one.check()
-    assert [bool(one.verdict) for one in ran] == [False, True]
-    assert "1 written to the baselines" in ran[1].output
+    assert [bool(one.verdict) for one in ran] == [True]
+    assert "1 written to the baselines" in ran[0].output
 
 
 @pytest.mark.nightly  # in the environment of the tutorial
@@ -104,12 +111,12 @@ def unrun() -> list[Block]:
 
 
 def test_what_is_not_run_says_why() -> None:
-    assert [block.document for block in unrun()] == ["README.md", "README.md"]
+    assert [block.document for block in unrun()] == ["README.md"] * 3
     assert all(len(block.why) > 20 for block in unrun())
 
 
 def test_commands_of_a_clone_are_those_of_ci() -> None:
-    _, clone = unrun()
+    *_, clone = unrun()
     gate = (ROOT / ".ci/run").read_text("utf-8")
     for command in clone.commands:
         tox = command.rpartition("/tox")[2]
@@ -117,7 +124,7 @@ def test_commands_of_a_clone_are_those_of_ci() -> None:
 
 
 def daily() -> list[str]:
-    return unrun()[0].commands
+    return unrun()[1].commands
 
 
 @pytest.mark.parametrize("command", [c for c in daily() if c.startswith("dlperf")])
