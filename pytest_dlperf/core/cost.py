@@ -41,6 +41,12 @@ COST_FIGURES: Final[Mapping[str, CostMeaning]] = {
     "recompilations": CostMeaning(
         words="recompilations", unit="", counts="compilations of parts that were compiled before"
     ),
+    "regrouped": CostMeaning(
+        words="collectives among other ranks",
+        unit="",
+        counts="collectives that have other ranks than before, where they are not more; which "
+        "ranks are nearer is not known, so that any change counts",
+    ),
     "collectives": CostMeaning(
         words="collectives", unit="", counts="collectives that a rank takes part in"
     ),

@@ -59,6 +59,9 @@ class CollectiveCost(TypedDict):
     #: The mesh dimension, or how its ranks follow each other, as in ``8 ranks, 1 apart``.
     group: str
     ranks: int
+    #: How its ranks follow each other: ``8 ranks, 1 apart``, as in
+    #: ``worker/cost/spread.py``.
+    spread: str
     dtype: str
     #: Of the whole tensor, gathered or not yet reduced, of one of them.
     bytes: int

@@ -21,6 +21,7 @@ from pytest_dlperf.core.cost import (
 from pytest_dlperf.core.finding import FigureValue, Finding, Weight, known_figures
 from pytest_dlperf.core.metric import Gate
 from pytest_dlperf.core.wire_cost import CostRecord, StageCost
+from pytest_dlperf.judge.cost_groups import group_changes, regrouped_calls
 from pytest_dlperf.judge.cost_places import changes_of, modules_of, sent_bytes, traffic_of
 
 #: Dtypes from the slowest products to the fastest; others are as fast as the halves. FLOPs that
@@ -69,7 +70,8 @@ def cost_comparison(
         for figure in _figures(earlier, stage, allowed):
             figures.append(figure)
             if earlier is not None and figure.increase:
-                changes += changes_of(figure, earlier, stage)
+                places = group_changes if figure.name == "regrouped" else changes_of
+                changes += places(figure, earlier, stage)
     order = list(COST_FIGURES)
     figures.sort(key=lambda figure: order.index(figure.name))
     highest = max(now["stages"], key=lambda stage: stage["memory"]["peak_bytes"])
@@ -167,6 +169,17 @@ def _figures(
                 share=None if not earlier else _share(increase, sum(earlier.values())),
                 allowed=allowed.get(name, 0.0),
             )
+    if before is not None:
+        calls = regrouped_calls(before, now)
+        yield CostFigure(
+            name="regrouped",
+            rank=now["rank"],
+            now=calls,
+            before=0,
+            increase=calls,
+            share=_share(calls, _plain_figures(before)["collectives"]),
+            allowed=allowed.get("regrouped", 0.0),
+        )
     plain = None if before is None else _plain_figures(before)
     for name, value in _plain_figures(now).items():
         was = None if plain is None else plain[name]

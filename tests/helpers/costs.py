@@ -58,6 +58,7 @@ def cost_record(
                 "kind": "all-gather",
                 "group": "8 ranks, 1 apart",
                 "ranks": 8,
+                "spread": "8 ranks, 1 apart",
                 "dtype": "bfloat16",
                 "bytes": 8_000_000,
                 "calls": 2 * LAYERS,

@@ -271,3 +271,16 @@ def build_waits(job: Any) -> Callable[[], torch.Tensor]:
         return loss
 
     return step
+
+
+def build_gather(job: Any) -> Callable[[], torch.Tensor]:
+    """Gathers a tensor over the dimension of the mesh that the option ``over`` names."""
+    x = torch.randn(8, WIDTH, device=job.device)
+    mesh = job.mesh[job.options["over"]]
+
+    def step() -> torch.Tensor:
+        whole = x.new_empty((mesh.size() * len(x), WIDTH))
+        dist.all_gather_into_tensor(whole, x, group=mesh.get_group())
+        return whole.sum()
+
+    return step

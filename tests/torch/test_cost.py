@@ -15,6 +15,7 @@ import torch
 from perf_tests.llama.recipe import SIZES, parameter_count
 from perf_tests.llama.torch_model import Llama
 from pytest_dlperf.core.wire_cost import COST_RECORD, StageCost
+from pytest_dlperf.judge.cost import cost_comparison, cost_findings
 from tests.helpers.gloo_ranks import reports_of
 from tests.helpers.traced import (
     arguments_of,
@@ -193,6 +194,20 @@ def test_sparse_gradient_has_the_rows_that_were_looked_up(tmp_path: Path):
     assert kinds["optimizer"] == pytest.approx(table, abs=8)
     assert stage["memory"]["peak_bytes"] < 2.2 * table
     assert not stage["host_waits"]
+
+
+def test_gather_over_another_dimension_is_told(tmp_path: Path):
+    """Of equal bytes; other tensors stay as they are."""
+    tensor, data = (
+        traced("tests.torch.costly:build_gather", tmp_path, world_size=4, parallel="tp2",
+               options={"over": over})
+        for over in ("tp", "dp")
+    )  # fmt: skip
+    findings = cost_findings(cost_comparison(tensor, data), against="main")
+    assert [finding.metric for finding in findings] == ["regrouped"]
+    assert findings[0].text("what") == (
+        "all-gather among dp (2 ranks, 2 apart) in place of tp (2 ranks, 1 apart)"
+    )
 
 
 def test_hybrid_shards_gather_within_nodes_and_reduce_over_them(tmp_path: Path):

@@ -76,7 +76,7 @@ def _calls(finding: Finding) -> str:
     if layers > 1 and before % layers == 0 and now % layers == 0:
         before, now, each = before // layers, now // layers, " a layer"
     backward = " in the backward" if finding.text("phase") == "backward" else ""
-    if finding.metric in {"host_waits", "graph_breaks"}:
+    if finding.metric in {"host_waits", "graph_breaks", "regrouped"}:
         return what
     if finding.metric == "peak_memory":
         return f"more {what}" if finding.number("increase") > 0 else f"less {what}"

@@ -60,7 +60,8 @@ INCREASES: dict[str, Callable[[dict[str, Any], int], object]] = {
 
 
 def test_each_figure_has_an_increase_here():
-    assert list(INCREASES) == list(COST_FIGURES)
+    # Other ranks are neither more nor less
+    assert COST_FIGURES.keys() - INCREASES.keys() == {"regrouped"}
 
 
 @settings(deadline=None)
@@ -71,6 +72,65 @@ def test_one_increased_figure_is_found_and_nothing_else(name: str, count: int):
     assert found.code == f"costs-more:{name}"
     lower = judged(cost_record(lambda stage: INCREASES[name](stage, count)), cost_record())
     assert (lower.verdict, metrics(lower)) == (Verdict.IMPROVED, {name})
+
+
+TENSOR, DATA = ("tp", "8 ranks, 1 apart"), ("dp", "8 ranks, 8 apart")
+
+
+def gather(group: tuple[str, str], size: int, path: str = "blocks.*", calls: int = 4) -> Any:
+    name, spread = group
+    return {
+        "kind": "all-gather", "group": name, "ranks": 8, "spread": spread, "dtype": "bfloat16",
+        "bytes": size, "calls": calls, "path": path, "phase": "forward", "overlapped": 0,
+    }  # fmt: skip
+
+
+def gathers(*collectives: Any) -> CostRecord:
+    return cost_record(lambda stage: stage.update(collectives=list(collectives)))
+
+
+@pytest.mark.parametrize(("was", "now"), [(TENSOR, DATA), (DATA, TENSOR)])
+def test_a_gather_among_other_ranks_is_a_regression_that_names_both(was: Any, now: Any):
+    found = judged(
+        gathers(gather(was, 800), gather(DATA, 90)), gathers(gather(now, 800), gather(DATA, 90))
+    )
+    assert (found.verdict, metrics(found)) == (Verdict.REGRESSED, {"regrouped"})
+    assert found.first_line.startswith(
+        f"blocks.*: all-gather among {now[0]} ({now[1]}) in place of {was[0]} ({was[1]}), "
+        "collectives among other ranks 0 to 4"
+    )
+
+
+def test_groups_that_swap_their_tensors_are_told():
+    before = gathers(gather(TENSOR, 800), gather(DATA, 8))
+    found = judged(before, gathers(gather(TENSOR, 8), gather(DATA, 800)))
+    assert metrics(found) == {"regrouped"}
+
+
+def test_a_group_of_another_name_or_a_moved_module_is_the_same():
+    before = gathers(gather(TENSOR, 800))
+    assert judged(before, gathers(gather(("model", TENSOR[1]), 800))).verdict is Verdict.PASSED
+    assert judged(before, gathers(gather(TENSOR, 800, "layers.*"))).verdict is Verdict.PASSED
+
+
+def test_one_more_or_larger_collective_of_its_group_is_of_no_other():
+    before = gathers(gather(TENSOR, 800), gather(DATA, 80))
+    more = judged(before, gathers(gather(TENSOR, 800), gather(DATA, 80), gather(DATA, 0)))
+    assert metrics(more) == {"collectives"}
+    larger = judged(before, gathers(gather(TENSOR, 880), gather(DATA, 80)))
+    assert metrics(larger) == {"collective_bytes"}
+
+
+def test_a_larger_tensor_among_other_ranks_is_both():
+    found = judged(gathers(gather(TENSOR, 800)), gathers(gather(DATA, 880)))
+    assert metrics(found) == {"regrouped", "collective_bytes"}
+
+
+def test_an_allowance_is_of_all_collectives():
+    both = gathers(gather(TENSOR, 800, calls=1), gather(DATA, 80, calls=3))
+    now = gathers(gather(DATA, 800, calls=1), gather(DATA, 80, calls=3))
+    assert judged(both, now, {"regrouped": "25%"}).verdict is Verdict.PASSED
+    assert judged(both, now, {"regrouped": "24%"}).verdict is Verdict.REGRESSED
 
 
 @settings(deadline=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -12,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from pytest_dlperf.core.wire_cost import CollectiveCost
+from pytest_dlperf.worker.cost.spread import spread_of
 from pytest_dlperf.worker.frameworks.torch.cost.replaced import wrapped
 from pytest_dlperf.worker.frameworks.torch.cost.storages import dtype_of, key_of, tensors_in
 
@@ -76,7 +76,7 @@ _METHODS: Final = tuple(
 
 @dataclass(eq=False)
 class _Call:
-    what: tuple[str, str, int, str, int, str, str]
+    what: tuple[str, str, int, str, str, int, str, str]
     begun_at: int
     overlapped: bool = False
     storages: tuple[int, ...] = ()
@@ -132,7 +132,7 @@ class Collectives:
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         dtype = dtype_of(tensors[0]) if tensors else ""
         what = (
-            listed.kind, self._group(ranks), len(ranks), dtype,
+            listed.kind, self._group(ranks), len(ranks), spread_of(ranks), dtype,
             size * len(ranks) if listed.is_part else size, path, phase,
         )  # fmt: skip
         self._calls.append(_Call(what, self.launches))
@@ -161,11 +161,11 @@ class Collectives:
         last = None
         for call in self._calls:
             if call.what != last:
-                kind, group, ranks, dtype, size, path, phase = last = call.what
+                kind, group, ranks, spread, dtype, size, path, phase = last = call.what
                 costs.append(
                     CollectiveCost(
-                        kind=kind, group=group, ranks=ranks, dtype=dtype, bytes=size, calls=0,
-                        path=path, phase=phase, overlapped=0,
+                        kind=kind, group=group, ranks=ranks, spread=spread, dtype=dtype,
+                        bytes=size, calls=0, path=path, phase=phase, overlapped=0,
                     )
                 )  # fmt: skip
             costs[-1]["calls"] += 1
@@ -207,11 +207,7 @@ class Collectives:
             for name, group in zip(mesh.mesh_dim_names, mesh.get_all_groups(), strict=True):
                 if tuple(dist.get_process_group_ranks(group)) == ranks:
                     return str(name)
-        if len(ranks) == 1:
-            return "1 rank"
-        steps = {after - before for before, after in itertools.pairwise(ranks)}
-        apart = f", {steps.pop()} apart" if len(steps) == 1 else ""
-        return f"{len(ranks)} ranks{apart}"
+        return spread_of(ranks)
 
 
 def _ranks(args: tuple[Any, ...]) -> tuple[int, ...]:
