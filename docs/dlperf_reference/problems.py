@@ -56,8 +56,8 @@ MEANINGS: Final = {
     "implausible-speedup": "more devices are faster than their number allows",
     "imports-unknown": "nothing shows that the two arms of a pair ran different code",
     "insufficient-data": "too few iterations in a log after its warm-up",
-    "left-out": "more than a tenth of the time went into phases that the rate leaves out, or slow "
-    "prints of a log, of one iteration in many, were left out",
+    "left-out": "more than a tenth of the time went into phases that the rate leaves out, or "
+    "prints of a log were left out that have the time of an evaluation in them",
     "launch-retried": "the infrastructure failed a launch, which was repeated",
     "loss-not-falling": "the loss did not fall over a run",
     "loss-not-finite": "a loss is NaN or infinite",

@@ -26,8 +26,6 @@ NUMBER: Final = (
 #: What no number has behind it: more of a number, as in ``1.048.576`` and ``1_024``, or a letter
 #: that multiplies it, as in ``6.0k``.
 WHOLE_NUMBER: Final = rb"(?!\d|[.,_']\d|(?:\xc2\xa0|\xe2\x80(?:\xaf|\x99))\d|[kKMGT](?![A-Za-z]))"
-#: A word that follows at once is that of another line, which a second writer began.
-_NO_WORD: Final = rb"(?![A-Za-z])"
 
 
 # Not frozen: such a one takes three times as long to make, for each line that the parser reads.
@@ -298,7 +296,7 @@ def waited(value: float | None) -> float | None:
 class Field:
     """A labelled number; a search for it takes time in proportion to the line."""
 
-    __slots__ = ("_per", "_search")
+    __slots__ = ("_per", "_search", "pattern")
 
     def __init__(self, before: bytes, after: bytes = b"", *, per: float = 1) -> None:
         """``before`` and ``after`` are patterns without open repetition.
@@ -306,7 +304,8 @@ class Field:
         So many (``per``) of the printed unit make one of the record's: 100 where percents are a
         share, 2**-30 where GiB are bytes.
         """
-        self._search = re.compile(before + NUMBER + (after or WHOLE_NUMBER + _NO_WORD)).search
+        self.pattern = re.compile(before + NUMBER + (after or WHOLE_NUMBER))
+        self._search = self.pattern.search
         self._per = per
 
     def __call__(self, line: bytes) -> float | None:
@@ -316,11 +315,6 @@ class Field:
             return None
         value = float(match[1].replace(b",", b"")) / self._per
         return value if math.isfinite(value) else None
-
-    def comes_twice(self, line: bytes) -> bool:
-        """Return whether a line has the number again."""
-        match = self._search(line)
-        return match is not None and self._search(line, match.end()) is not None
 
     def whole(self, line: bytes) -> int | None:
         """Return the number as a count, or None if it is absent or not a count."""
@@ -335,9 +329,8 @@ class Loss(Field):
 
     def __init__(self, before: bytes, after: bytes = b"") -> None:
         super().__init__(before, after)
-        self._search = re.compile(
-            before + b"(?:" + NUMBER + b"|" + NOT_FINITE + b")" + after
-        ).search
+        self.pattern = re.compile(before + b"(?:" + NUMBER + b"|" + NOT_FINITE + b")" + after)
+        self._search = self.pattern.search
 
     def __call__(self, line: bytes) -> float | None:
         """Return the loss, or None where it is absent."""
@@ -441,22 +434,39 @@ def parser(
 
 def _step_reader(step: Step) -> Callable[[bytes], dict[str, Any] | None]:
     if isinstance(step, Field):
+        comes_again = _search_again(step.pattern)
 
         def read_field(line: bytes) -> dict[str, Any] | None:
             value = step.whole(line)
-            return None if value is None or step.comes_twice(line) else {"step": value}
+            return None if value is None or comes_again(line) else {"step": value}
 
         return read_field
 
+    comes_again = _search_again(step)
     names = tuple(step.groupindex)
 
     def read_groups(line: bytes) -> dict[str, Any] | None:
         match = step.search(line)
-        if match is None or step.search(line, match.end()):
+        if match is None or comes_again(line):
             return None
         return dict(zip(names, map(int, match.groups()), strict=True))
 
     return read_groups
+
+
+def _search_again(step: re.Pattern[bytes]) -> Callable[[bytes], bool]:
+    """Return what says whether the step of a line comes twice, be it within a word.
+
+    A second writer's line begins where the first one's was cut: ``tps: 1step:``.
+    """
+    text = re.sub(rb"\\b(?=[A-Za-z(])", b"", step.pattern)
+    within_words = re.compile(text, step.flags).search
+
+    def comes_again(line: bytes) -> bool:
+        match = within_words(line)
+        return match is not None and within_words(line, match.end()) is not None
+
+    return comes_again
 
 
 #: What launchers put before a line: srun's ``3: ``, kubectl's ``[pod/name/container] ``, Ray's

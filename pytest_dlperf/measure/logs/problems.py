@@ -384,6 +384,13 @@ def timeline_problems(parsed: ParsedLog) -> Iterator[Problem]:
             code="duplicate-ranks", message=f"each step is printed {times:.3g} times: {who}"
         )
     yield from _truncated(parsed)
+    # A bar has many states, and a clock goes on after what was left out.
+    if timeline.left_out and not (fmt.bar or fmt.by_clock):
+        yield Problem(
+            code="left-out",
+            message=f"{timeline.left_out} of {timeline.steps} prints have the time of an "
+            "evaluation in them, which the log names before each, and were left out",
+        )
     if fmt.averaging == "running" and timeline.windows:
         yield Problem(
             code="running-mean",

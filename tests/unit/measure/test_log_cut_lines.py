@@ -82,11 +82,14 @@ def test_words_of_a_break_before_the_first_step_or_after_the_last_change_nothing
 
 
 @pytest.mark.parametrize("begin", ["", "[rank0]:", "2025-03-04 10:00:00 INFO "])
+@pytest.mark.parametrize("cut", ["tps: 1", "tp", "memory: 3"])
 @pytest.mark.parametrize("count", [1, 40])
-def test_a_line_that_another_writer_goes_on_with_is_no_record(begin: str, count: int) -> None:
+def test_a_line_that_another_writer_goes_on_with_is_no_record(
+    begin: str, cut: str, count: int
+) -> None:
     lines = [f"{begin}{line}" for line in log(torchtitan, iterations=200).splitlines()]
     glued = [
-        f"{line.partition('tps: ')[0]}tps: 1{lines[100 + i]}\n"
+        f"{line[: line.index(cut[:2])]}{cut}{lines[100 + i]}\n"
         for i, line in enumerate(lines[100 - count : 100])
     ]
 

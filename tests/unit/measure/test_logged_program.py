@@ -176,7 +176,7 @@ def test_another_unit_than_the_logs_is_an_error(
 @pytest.mark.parametrize(
     ("lines", "keys", "words"),
     [
-        (["hello"], {}, "or a time stamp with a step. Say in the marker"),
+        (["hello"], {}, "or a time stamp that is known with a step. Say in the marker"),
         (["hello"], {"log_format": "plsc"}, "no line is a record of the format 'plsc'"),
         (
             [line(i, rate="0.0") for i in range(20)],
