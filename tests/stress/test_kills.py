@@ -18,7 +18,7 @@ from pytest_dlperf.store.baseline.store import BaselineStore
 from pytest_dlperf.store.history import notes
 from tests.helpers.stage import CASES, SLOW_DISK, Stage, wait_until
 
-# Minutes of sessions that are killed; tests/faults kills one, and docs/faults.md has 50.
+# Minutes of sessions that are killed; tests/faults kills one, and benchmarks/faults.md has 50.
 pytestmark = pytest.mark.nightly
 
 RUN_S = 0.3
