@@ -90,7 +90,11 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         choices=("iteration", "window", "running"),
         help="what the rate that --pattern reads is a mean over (window)",
     )
-    parser.add_argument("--unit", metavar="NAME", help="what --pattern counts (samples)")
+    parser.add_argument(
+        "--unit",
+        metavar="NAME",
+        help="what --pattern counts (samples); iterations: those of any format that prints times",
+    )
 
 
 def positive(text: str) -> int:
@@ -132,10 +136,11 @@ def parse_options(arguments: argparse.Namespace) -> ParseOptions:
     }
     if arguments.pattern is not None and arguments.format is not None:
         raise UsageError("--pattern and --format both say what a line is; give one")
-    if meaning and arguments.pattern is None:
+    in_iterations = arguments.pattern is None and meaning.get("unit") == registry.ITERATIONS
+    if meaning and arguments.pattern is None and not (in_iterations and len(meaning) == 1):
         raise UsageError(
             f"--{next(iter(meaning))} says what the numbers of --pattern mean; a format "
-            "declares its own"
+            "declares its own (--unit=iterations counts iterations by the times that it prints)"
         )
     fmt = None
     if arguments.pattern is not None:
@@ -144,6 +149,7 @@ def parse_options(arguments: argparse.Namespace) -> ParseOptions:
         fmt = registry.named(arguments.format)
     return ParseOptions(
         fmt=fmt,
+        in_iterations=in_iterations,
         rule=arguments.rule,
         skip=arguments.skip,
         until=arguments.until,

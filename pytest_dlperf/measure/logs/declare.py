@@ -23,9 +23,17 @@ NUMBER: Final = (
     rb"([+-]?(?:[1-9]\d{0,2}(?:,\d{3}){1,8}|\d{1,25})(?!\d|,\d)"
     rb"(?:\.\d{0,24})?(?:[eE][+-]?\d{1,3})?)"
 )
-#: What no number has behind it: more of a number, as in ``1.048.576`` and ``1_024``, or a letter
-#: that multiplies it, as in ``6.0k``.
-WHOLE_NUMBER: Final = rb"(?!\d|[.,_']\d|(?:\xc2\xa0|\xe2\x80(?:\xaf|\x99))\d|[kKMGT](?![A-Za-z]))"
+#: Marks of thousands but for the comma: a blank, one that does not break (also in Latin-1), thin
+#: and figure spaces, and both apostrophes.
+THOUSANDS: Final = rb"(?:[ _'\xa0]|\xc2\xa0|\xe2\x80[\x87\x89\x99\xaf])"
+#: What no number has behind it: more of a number, as in ``1.048.576``, ``1_024`` and ``1 048``, or
+#: a letter that multiplies it, as in ``6.0k``. A blank may also be between two numbers: it is a
+#: mark where one to three digits are before it, and three behind it. A bracket begins the tag of
+#: another rank, which goes on with the line.
+WHOLE_NUMBER: Final = (
+    rb"(?!\d|[.,]\d|(?! )" + THOUSANDS + rb"\d|\[|[kKMGT](?![A-Za-z])"
+    rb"|(?:(?<=[^\d.,]\d)|(?<=[^\d.,]\d\d)|(?<=[^\d.,]\d\d\d)) \d\d\d(?!\d))"
+)
 
 
 # Not frozen: such a one takes three times as long to make, for each line that the parser reads.
@@ -208,6 +216,8 @@ class Format:
     #: Set by a user's pattern: where it reads times alone, the declared batch is the work of an
     #: iteration in its unit. A batch counts samples otherwise, and no tokens.
     batch_is_work: bool = False
+    #: A step counts a unit of work, such as a sample, and is no iteration.
+    steps_are_work: bool = False
     #: Where the program itself left its warm-up out of what it prints.
     warmup_removed: bool = False
     #: A progress bar: drawn again and again, and another ``total`` is another bar.

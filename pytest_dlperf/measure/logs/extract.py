@@ -189,7 +189,9 @@ def _result(
     series = spans.scaled(
         parsed.timeline.windows,
         factor=(
-            1.0
+            None
+            if options.in_iterations
+            else 1.0
             if size.is_of_one_device
             else spans.factor_of(parsed.fmt.scope, size.world_size, node_devices, options.split)
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_dlperf.measure.logs import facts, rules, trained
@@ -15,7 +15,7 @@ from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.facts import Facts
 from pytest_dlperf.measure.logs.joined import Joined
 from pytest_dlperf.measure.logs.records import Reader
-from pytest_dlperf.measure.logs.registry import needed_before, sniff
+from pytest_dlperf.measure.logs.registry import ITERATIONS, needed_before, sniff
 from pytest_dlperf.measure.logs.sieve import Sieve
 from pytest_dlperf.measure.logs.timeline import Counted, Timeline
 
@@ -30,6 +30,8 @@ class ParseOptions:
 
     #: None: the one that reads the most lines.
     fmt: Format | None = None
+    #: Iterations are counted, by their times: rates are left out.
+    in_iterations: bool = False
     rule: str = "time-weighted"
     skip: int = 50
     until: int | None = None
@@ -101,6 +103,8 @@ def read(
         blocks: Iterable[bytes] = _watched(stretch, log_facts)
         if counting is None and (begin := _begin(iter(blocks), options.fmt, log_facts)):
             fmt, blocks = begin
+            if options.in_iterations:
+                fmt = replace(fmt, unit=ITERATIONS)
             counting = _Counting(fmt, options, counted)
         if counting is not None:
             counting.take(blocks)

@@ -45,6 +45,9 @@ _REMEDIES: Final = {
     "per-device": " (--world_size)",
     "one-node": " (--world_size)",
 }
+_TIME_ALONE: Final = "only the time of an iteration is printed"
+_CLOCK_ALONE: Final = "only the clock says how long an iteration took"
+_NO_ITERATIONS: Final = "iterations were asked for"
 _SAY_WORK: Final = "A case says it in the marker (work=...)"
 #: Codes of a log that is of another training than was declared, or than its path says.
 MISMATCHES: Final = frozenset({"world-size-mismatch", "batch-size-mismatch", "precision-mismatch"})
@@ -52,9 +55,13 @@ MISMATCHES: Final = frozenset({"world-size-mismatch", "batch-size-mismatch", "pr
 
 def with_remedy(problem: Problem) -> str:
     """Return the sentence of a problem with the options of a command that mend it."""
-    if "--pattern" in problem.message or _SAY_WORK in problem.message:
-        return problem.message
-    return f"{problem.message}{_REMEDIES.get(problem.code, '')}"
+    message = problem.message
+    if "--pattern" in message or message.startswith(_NO_ITERATIONS):
+        return message
+    remedy = "" if _SAY_WORK in message else _REMEDIES.get(problem.code, "")
+    if message.startswith((_TIME_ALONE, _CLOCK_ALONE)):
+        remedy += "; --unit=iterations needs none of it"
+    return f"{message}{remedy}"
 
 
 def refusal(
@@ -100,6 +107,10 @@ def _no_rates(parsed: ParsedLog, size: Sizes, series: RateSeries) -> tuple[Probl
     """Return why the windows of a log have no rates."""
     if not (parsed.timeline.windows.iterations() > 0).any():
         return _insufficient("what the log prints is of no iteration: its step is the first")
+    if parsed.options.in_iterations:
+        steps = parsed.fmt.steps_are_work
+        why = "counts work and no iterations" if steps else "has rates alone, and no times"
+        return _insufficient(f"{_NO_ITERATIONS}, and the format {parsed.fmt.name!r} {why}")
     if parsed.fmt.by_clock and size.global_batch is not None:
         return _insufficient(_nothing_left(parsed, series))
     return (_unknown_scale(parsed, size),)
@@ -188,12 +199,12 @@ def _unknown_scale(parsed: ParsedLog, size: Sizes) -> Problem:
     if not counts_unit(parsed):
         return Problem(
             code="unknown-scale",
-            message="only the time of an iteration is printed, and nothing says how many "
+            message=f"{_TIME_ALONE}, and nothing says how many "
             f"{fmt.unit} one has: a batch counts samples. {_SAY_WORK}; where a pattern counts "
             f"{fmt.unit}, the batch is that many",
         )
     columns = parsed.timeline.windows.columns()
-    by_rate = fmt.scope != "process" and not np.isnan(columns["rate"]).all()
+    by_rate = not np.isnan(columns["rate"]).all()
     has_batch = by_rate or size.batch_size_per_device is not None
     missing = [
         f"the {word}"
@@ -205,11 +216,11 @@ def _unknown_scale(parsed: ParsedLog, size: Sizes) -> Problem:
     ]
     # A node's rate with a world size lacks the devices of a node.
     missing = missing or ["the devices of a node"]
-    what = "only the time of an iteration is printed"
+    what = _TIME_ALONE
     if by_rate:
         what = f"rates are per {fmt.scope}"
     elif fmt.by_clock:
-        what = f"only the clock says how long an iteration took ({_clock_of(parsed)})"
+        what = f"{_CLOCK_ALONE} ({_clock_of(parsed)})"
     return Problem(
         code="unknown-scale",
         message=f"{what}, and neither the log nor its path says {' and '.join(missing)}",
@@ -355,7 +366,15 @@ def _count_of(iterations: float) -> str:
 def timeline_problems(parsed: ParsedLog) -> Iterator[Problem]:
     """Return what is odd about the course of a log."""
     timeline, fmt = parsed.timeline, parsed.fmt
-    if timeline.runs > 1:
+    if timeline.has_several_writers:
+        yield Problem(
+            code="several-runs",
+            message=f"steps go back {timeline.runs - 1} times in this log and then on beyond: "
+            "several ranks write it, one of them is late, and no tag says whose a line is; no "
+            "number is given: read the log of one rank, or have the launcher tag lines (torchrun "
+            "--tee=3, mpirun --tag-output)",
+        )
+    elif timeline.runs > 1:
         yield Problem(
             code="several-runs",
             message=f"{timeline.runs} runs are in this log, their steps start over; no number is "

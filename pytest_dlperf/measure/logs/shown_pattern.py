@@ -247,14 +247,14 @@ def _doubt_of_digits(
     if any(number.is_multiplied for number in numbers):
         return "a letter multiplies it, which a pattern does not"
     if odd is not None:
-        return f"{odd!r} has a mark between its digits that a pattern does not read"
+        return f"{odd!r} has a mark between its digits, which the group of a pattern has to take"
     one_comma = [_ONE_COMMA.fullmatch(text) is not None for text in texts]
     if any(one_comma) and speed.unit != "tokens" and not _has_thousands(texts):
         return "its comma may be a mark of thousands or a decimal one"
     if any(_ONE_POINT.fullmatch(text) for text in texts) and not _has_decimal_points(lines):
         return "its point may be one of thousands or a decimal one"
-    if _may_go_on(lines, speed, steps):
-        return "the digits before it may be a part of it, with a blank as a mark of thousands"
+    if _may_go_on(lines, speed, steps) or _goes_on(lines, speed):
+        return "the digits beside it may be a part of it, with a blank as a mark of thousands"
     return ""
 
 
@@ -273,14 +273,22 @@ def _has_decimal_points(lines: Sequence[str]) -> bool:
 
 def _may_go_on(lines: Sequence[str], speed: Speed, steps: Sequence[Step]) -> bool:
     """Return whether a number without a name may begin with the digits before it."""
-    if speed.number.name:
-        return False
     of_steps = {step.number[1] for step in steps}
-    before = re.search(r"(?<![\d.,])[1-9]\d{0,2} $", lines[-1][: speed.number.start])
+    before = re.search(r"(?<![\d.,])\d{1,3} $", lines[-1][: speed.number.start])
     if before is None or speed.number.start - 1 in of_steps:
         return False
     return all(
         re.match(r"\d{3}(?!\d)", number.text) is not None
+        for line in lines
+        if (number := _same(line, speed)) is not None
+    )
+
+
+def _goes_on(lines: Sequence[str], speed: Speed) -> bool:
+    """Return whether a number is followed by digits that may be a part of it."""
+    return all(
+        re.fullmatch(r"[1-9]\d{0,2}", number.text) is not None
+        and re.match(r" \d{3}(?!\d)", line[number.end :]) is not None
         for line in lines
         if (number := _same(line, speed)) is not None
     )

@@ -65,7 +65,8 @@ def sizes(parsed: ParsedLog) -> Sizes:
     whole = batch is not None and abs(batch - round(batch)) <= _WHOLE * batch
     if batch is not None and whole:
         batch = float(round(batch))
-    is_per_device = world is None and parsed.fmt.scope == "device" and _has_rates(parsed)
+    is_of_device = parsed.fmt.scope == "device" and not parsed.options.in_iterations
+    is_per_device = world is None and is_of_device and _has_rates(parsed)
     if is_per_device:
         odd = (*odd, _PER_DEVICE)
     return Sizes(
@@ -119,6 +120,8 @@ def _batch_by_log(parsed: ParsedLog, world: int | None) -> float | None:
 
 def _global_batch(parsed: ParsedLog, batch: float | None, world: int | None) -> float | None:
     """Return the work of an iteration of all devices, in the unit of the format."""
+    if parsed.options.in_iterations:
+        return None if parsed.fmt.steps_are_work else 1.0
     if parsed.fmt.unit == ITERATIONS and not _has_rates(parsed):
         return 1.0
     if counts_unit(parsed):

@@ -28,6 +28,8 @@ _LATEST: Final = 3
 _EARLIEST: Final = 8
 #: Fewer records than this cost less one by one.
 _FEWEST: Final = 64
+#: Steps that fall so often, and mostly go on beyond all before, are of writers beside each other.
+_RETURNS: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +50,9 @@ class Timeline:
         self.loss_last: float | None = None
         self.whole_run: float | None = None
         self.runs = 1
+        #: How often a step that fell was followed by one beyond all steps before it.
+        self._returns = 0
+        self._furthest = (-1, -1)
         self.ranks = Ranks(fmt, counted.lead)
         self.bars = Bars(fmt, counted.bar_total)
         self.untrained = Untrained(fmt)
@@ -80,6 +85,11 @@ class Timeline:
     def several_runs(self) -> bool:
         """Whether the log holds more than one run."""
         return self.runs > 1 or self.bars.two_trainings or self.bars.is_resumed
+
+    @property
+    def has_several_writers(self) -> bool:
+        """Whether steps go back and on again as those of ranks that are not in step do."""
+        return self._returns >= _RETURNS and 2 * self._returns >= self.runs - 1
 
     @property
     def says_training(self) -> bool:
@@ -245,6 +255,10 @@ class Timeline:
         done = step + 1 - self._format.first_step
         previous, progress.step = progress.step, step
         epoch, progress.epoch = progress.epoch, record.epoch
+        place = (-1 if record.epoch is None else record.epoch, step)
+        if place > self._furthest:
+            self._returns += (-1 if epoch is None else epoch, previous or 0) < self._furthest
+            self._furthest = place
         before = progress.counted
         progress.epoch_begins = epoch is not None and record.epoch != epoch
         if previous is None:

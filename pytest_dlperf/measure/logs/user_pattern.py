@@ -16,7 +16,8 @@ from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern, regex_bytes
-from pytest_dlperf.measure.logs.declare import NOT_FINITE, NUMBER, Format, LogRecord
+from pytest_dlperf.measure.logs.declare import NOT_FINITE, Format, LogRecord
+from pytest_dlperf.measure.logs.grouped_digits import is_part, number_of
 from pytest_dlperf.measure.logs.registry import SAMPLES
 
 #: More processor time than this for one line is too much.
@@ -64,18 +65,22 @@ def format_of_pattern(declared: LogPattern) -> Format:
         parse=parse,
         by_clock=declared.clock_suffices,
         batch_is_work=True,
+        no_time=_NO_TIME,
         several_lines=not declared.clock_suffices
         and (len(searches) > 1 or any("|" in regex for regex in declared.regexes)),
     )
 
 
-_NUMBER: Final = re.compile(NUMBER)
+#: What a group that found one of several groups of digits makes of a record.
+_NO_TIME: Final = (
+    "none has a rate or a time that is a number above 0; a group needs all digits of its number "
+    "with the marks between them, as (?P<rate>[\\d ]+) has those of '1 048 576'"
+)
 _NOT_FINITE: Final = re.compile(rb"(?<![A-Za-z0-9_])" + NOT_FINITE)
 
 
 def _number(groups: Mapping[str, bytes], group: str) -> float | None:
-    match = _NUMBER.fullmatch(groups[group].rstrip(b",;")) if group in groups else None
-    return float(match[1].replace(b",", b"")) if match else None
+    return number_of(groups[group]) if group in groups else None
 
 
 def _seconds(groups: Mapping[str, bytes], group: str, in_milliseconds: str) -> float | None:
@@ -88,6 +93,7 @@ class _Search:
 
     def __init__(self, regex: str) -> None:
         compiled = re.compile(regex_bytes(regex))
+        self._regex = regex
         self._search = _Bounded(compiled, regex)
         #: Whether each of its matches has a step.
         self.has_step = "step" in compiled.groupindex and "|" not in regex
@@ -97,7 +103,11 @@ class _Search:
         match = self._search(line)
         if match is None:
             return {}
-        return {name: text for name, text in match.groupdict().items() if text is not None}
+        return {
+            name: b"" if is_part(self._regex, match, name) else text
+            for name, text in match.groupdict().items()
+            if text is not None
+        }
 
 
 class _TooLongError(Exception):

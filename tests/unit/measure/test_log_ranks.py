@@ -9,7 +9,7 @@ import pytest
 
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
-from tests.helpers.log_lines import imagenet, mmengine_epochs, torchvision, tsm
+from tests.helpers.log_lines import imagenet, mmengine_epochs, torchtitan, torchvision, tsm
 from tests.helpers.log_writer import BATCH, log
 from tests.helpers.nvidia_lines import ngc_pytorch
 from tests.helpers.paddle_lines import (
@@ -223,3 +223,35 @@ def test_rates_that_are_no_numbers_are_named(tmp_path: Path) -> None:
 
     assert result.throughput is None
     assert "no print that has a rate" in message(result, "insufficient-data")
+
+
+@pytest.mark.parametrize("late", [1, 3, 20])
+@pytest.mark.parametrize("ranks", [2, 8])
+@pytest.mark.parametrize("tag", ["", "{}: ", "[default{}]:"])
+def test_a_rank_that_is_always_late_is_no_further_run(
+    tmp_path: Path, late: int, ranks: int, tag: str
+) -> None:
+    """Without tags nothing says whose a line is; with the launcher's the log is read."""
+    rounds = [
+        (step + late * (rank == ranks - 1), rank, step)
+        for step in range(90)
+        for rank in range(ranks)
+    ]
+    lines = [f"{tag.format(rank)}{torchtitan(step, 0.5)}" for _, rank, step in sorted(rounds)]
+
+    result = read(tmp_path, "\n".join(lines))
+
+    if tag.startswith("["):
+        assert result.throughput == pytest.approx(BATCH / 0.5)
+        assert codes(result) == {"duplicate-ranks"}
+    else:
+        assert result.throughput is None
+        assert "no tag says whose a line is" in message(result, "several-runs")
+
+
+def test_runs_that_go_on_from_a_checkpoint_are_no_late_ranks(tmp_path: Path) -> None:
+    lines = [
+        torchtitan(step, 0.5) for begin in range(0, 300, 30) for step in range(begin, begin + 60)
+    ]
+
+    assert "10 runs" in message(read(tmp_path, "\n".join(lines)), "several-runs")

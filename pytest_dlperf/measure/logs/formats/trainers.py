@@ -325,6 +325,7 @@ FORMATS: Final = built_in(
             running_since=1,
             unit=unit,
             first_step=1,
+            steps_are_work=True,
             anchors=(b"rain",),
             parse=Derived(_named_bar_of(units), _work_fields),
             bar=True,
