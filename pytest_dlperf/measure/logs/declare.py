@@ -231,6 +231,9 @@ class Format:
     #: Makes the parser of one log, where the meaning of a line is in lines before it. ``parse``
     #: then reads a line by itself. Only an ``InOrder`` is read by columns.
     begin: Callable[[], Callable[[bytes], LogRecord | None]] | None = None
+    #: Returns what a block of the log shows of the format: where a user's steps begin, and how
+    #: many digits a running mean has.
+    by_block: Callable[[Format, bytes], Format] | None = None
     #: Bytes of those lines; they are no records.
     context_anchors: tuple[bytes, ...] = ()
     #: The parser of one log, where it is one, whatever else reads the line as well.

@@ -192,6 +192,8 @@ def _begin(
         log_facts.look(block)
         fmt = known or sniff(needed + block)
         if fmt is not None and any(anchor in block for anchor in fmt.anchors):
+            if fmt.by_block is not None:
+                fmt = fmt.by_block(fmt, block)
             log_facts.restarts.begin(fmt.anchors, block)
             return fmt, itertools.chain([needed + block], blocks)
         if len(needed) < BLOCK_BYTES:

@@ -11,11 +11,15 @@ import math
 import re
 import signal
 import time
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern, regex_bytes
+from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import NOT_FINITE, Format, LogRecord
 from pytest_dlperf.measure.logs.grouped_digits import is_part, number_of
 from pytest_dlperf.measure.logs.registry import SAMPLES
@@ -25,6 +29,8 @@ _LINE_SECONDS: Final = 0.25
 #: So is more than this for a log in all, beside what an ordinary pattern may take for a byte.
 _LOG_SECONDS: Final = 1.0
 _BYTE_SECONDS: Final = 5e-6
+#: So many lines show how a running mean is printed.
+_MOST_LINES: Final = 4096
 
 
 def format_of_pattern(declared: LogPattern) -> Format:
@@ -64,6 +70,7 @@ def format_of_pattern(declared: LogPattern) -> Format:
         anchors=(b"\n",),
         parse=parse,
         by_clock=declared.clock_suffices,
+        by_block=partial(_with_digits, searches) if declared.averaging == "running" else None,
         batch_is_work=True,
         no_time=_NO_TIME,
         several_lines=not declared.clock_suffices
@@ -86,6 +93,42 @@ def _number(groups: Mapping[str, bytes], group: str) -> float | None:
 def _seconds(groups: Mapping[str, bytes], group: str, in_milliseconds: str) -> float | None:
     number = _number(groups, in_milliseconds)
     return _number(groups, group) if number is None else number / 1000
+
+
+def _with_digits(searches: Sequence[_Search], fmt: Format, block: bytes) -> Format:
+    """Return the format of a running mean with its first step and its rounding, by a block.
+
+    A mean at the first step is of one iteration where that step is 0, or one before a round one
+    as in 9, 19; elsewhere the first iteration is called 1.
+    """
+    first_step: Literal[0, 1] | None = None
+    resolution = 0.0
+    for line in islice(block.split(b"\n"), _MOST_LINES):
+        texts: dict[str, bytes] = {}
+        for search in searches:
+            texts = {**search(untagged(line[:LINE_BYTES]).text), **texts}
+        step = _number(texts, "step")
+        if first_step is None and step is not None:
+            first_step = 0 if step == 0 or step % 10 == 9 else 1
+        rate, seconds = _number(texts, "rate"), _seconds(texts, "seconds", "milliseconds")
+        if rate:
+            resolution = _rounding(texts["rate"]) / rate**2
+        elif seconds:
+            is_short = "milliseconds" in texts
+            text = texts["milliseconds" if is_short else "seconds"]
+            resolution = _rounding(text) / (1000 if is_short else 1)
+    first_step = first_step or 0
+    return replace(
+        fmt, first_step=first_step, running_since=first_step, resolution=resolution, by_block=None
+    )
+
+
+def _rounding(text: bytes) -> float:
+    """Return one unit of a number's last digit."""
+    match = re.search(rb"[.](\d*)", text)
+    exponent = re.search(rb"[eE]([+-]?\d{1,3})", text)
+    decimals = 0 if match is None else len(match[1])
+    return 10.0 ** ((0 if exponent is None else int(exponent[1])) - decimals)
 
 
 class _Search:

@@ -253,3 +253,43 @@ def test_slow_prints_that_the_log_announces_are_evaluations(tmp_path: Path) -> N
     assert result.throughput == pytest.approx(16384 / 0.02)
     assert "left-out" in codes(result)
     assert "averages-differ" in codes(read(tmp_path / "silent.log", start + silent))
+
+
+MEAN = {
+    "seconds": (r"step (?P<step>\d+): mean (?P<seconds>\S+) s", 1.0),
+    "milliseconds": (r"step (?P<step>\d+): mean (?P<milliseconds>\S+) s", 1000.0),
+    "rate": (r"step (?P<step>\d+): mean (?P<rate>\S+) s", 1.0),
+}
+
+
+@pytest.mark.parametrize("group", MEAN)
+@pytest.mark.parametrize(("begin", "first"), [(0, 0), (0, 9), (1, 1), (1, 10)])
+@pytest.mark.parametrize("slow_s", [0.5, 100.0])
+def test_a_users_running_mean_is_taken_apart_from_its_first_step_on(
+    tmp_path: Path, group: str, begin: int, first: int, slow_s: float
+) -> None:
+    regex, factor = MEAN[group]
+    every = 10 if first >= 9 else 1
+    total, lines = 0.0, []
+    for i in range(400):
+        total += 0.5 if i else slow_s
+        mean = (i + 1) / total if group == "rate" else total / (i + 1) * factor
+        if (i + begin - first) % every == 0 and i + begin >= first:
+            lines.append(f"step {i + begin}: mean {mean:.5f} s")
+    fmt = format_of_pattern(pattern(regex, averaging="running"))
+
+    options = {"batch_size_per_device": 1, "world_size": 1}
+    result = read(tmp_path / "train.log", "\n".join(lines), fmt=fmt, **options)
+
+    assert result.throughput == pytest.approx(2, rel=0.03)
+
+
+@pytest.mark.parametrize("group", MEAN)
+def test_a_users_running_mean_of_few_digits_gives_no_number(tmp_path: Path, group: str) -> None:
+    regex, _ = MEAN[group]
+    text = "".join(f"step {i}: mean 2 s\n" for i in range(400))
+    fmt = format_of_pattern(pattern(regex, averaging="running"))
+
+    result = read(tmp_path / "train.log", text, fmt=fmt, batch_size_per_device=1, world_size=1)
+
+    assert "too coarse" in message(result, "insufficient-data")

@@ -194,10 +194,16 @@ def test_means_of_a_bar_since_it_began_are_said_to_be_so(tmp_path: Path) -> None
         state = f"{minute:02d}:{second:02d}<0:10, {(100 + i / 2) / i:.2f}s/it"
         text += f"steps: {i // 2:3d}%|##  | {i}/200 [{state}]\r"
 
-    said = message(refused(tmp_path / "train.log", text.encode() + b"\n"), "unknown-format")
+    path = tmp_path / "train.log"
+    result = refused(path, text.encode() + b"\n")
 
-    assert "a mean since the bar began" in said
-    assert "--pattern" not in said
+    assert "a mean since the bar began" in message(result, "unknown-format")
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    sizes = ["--batch_size_per_device=1", "--world_size=1"]
+    asked = command.parse_options(parser.parse_args([str(path), *shown(result), *sizes]))
+    # The first step took 100 s, which are in all of the means.
+    assert extract(path, asked).throughput == pytest.approx(2, rel=0.03)
 
 
 def test_a_mean_leaves_open_over_what_it_is(tmp_path: Path) -> None:
