@@ -181,7 +181,7 @@ def _last_words(line: bytes) -> bytes:
 
 
 def _begin(
-    blocks: Iterator[bytes], known: Format | None, log_facts: Facts
+    blocks: Iterator[bytes], declared: Format | None, log_facts: Facts
 ) -> tuple[Format, Iterable[bytes]] | None:
     """Return the format, and the blocks from the first that has a record on; None if none has.
 
@@ -190,7 +190,7 @@ def _begin(
     needed = b""
     for block in blocks:
         log_facts.look(block)
-        fmt = known or sniff(needed + block)
+        fmt = declared or sniff(needed + block)
         if fmt is not None and any(anchor in block for anchor in fmt.anchors):
             if fmt.by_block is not None:
                 fmt = fmt.by_block(fmt, block)

@@ -8,9 +8,17 @@ import pytest
 
 from pytest_dlperf.measure.logs.extract import LogResult, extract_stream
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
-from tests.helpers.language_lines import composer
-from tests.helpers.log_lines import megatron, torchtitan
+from tests.helpers.language_lines import composer, fairseq_bar
+from tests.helpers.log_lines import (
+    huggingface,
+    lightning,
+    lightning_rich,
+    megatron,
+    torchtitan,
+    tqdm,
+)
 from tests.helpers.log_writer import BATCH, Writer, log
+from tests.helpers.vision_lines import keras, ultralytics
 
 
 def read(text: str, block: int = 1 << 20) -> LogResult:
@@ -32,6 +40,20 @@ def test_a_file_may_end_at_any_byte(writer: Writer, block: int) -> None:
 
         assert result.throughput == pytest.approx(2 * BATCH, rel=2e-3), text[size - 20 : size]
         assert not messages(result, "unstable")
+
+
+@pytest.mark.parametrize(
+    "writer", [huggingface, lightning, lightning_rich, tqdm, ultralytics, keras, fairseq_bar]
+)
+@pytest.mark.parametrize("ends", ["\n", "\r"])
+def test_a_bar_may_be_broken_off_at_any_byte(writer: Writer, ends: str) -> None:
+    """Its program was killed, or still runs: the states before suffice."""
+    text = log(writer, iterations=150, seconds=0.5).replace("\n", ends)
+
+    for size in range(len(text) - 200, len(text), 7):
+        result = read(text[:size])
+
+        assert result.throughput == pytest.approx(2 * BATCH, rel=0.05), text[size - 20 : size]
 
 
 def test_a_record_that_the_end_cuts_is_named() -> None:
