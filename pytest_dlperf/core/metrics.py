@@ -57,8 +57,13 @@ def _extra(name: str) -> Callable[[RunSummary, tuple[int, int]], float | None]:
 
 def _p95(run: RunSummary, window: tuple[int, int]) -> float | None:
     """Return the seconds of the slowest rank's iteration at 95 % (nearest rank)."""
-    steps = sorted(run.step_seconds[slice(*window)])
+    steps = sorted(_step_seconds(run, window))
     return steps[math.ceil(0.95 * len(steps)) - 1] if steps else None
+
+
+def _step_seconds(run: RunSummary, window: tuple[int, int]) -> tuple[float, ...]:
+    """Return the seconds of each iteration of the window; none where they are relative."""
+    return () if run.steps_are_relative else run.step_seconds[slice(*window)]
 
 
 #: Blocks into which a window is divided, of as many iterations each, give or take one.
@@ -67,7 +72,7 @@ _BLOCKS: Final = 10
 
 def _fastest_block(run: RunSummary, window: tuple[int, int]) -> float | None:
     """Return the mean seconds of an iteration of the slowest rank, in its fastest block."""
-    steps = run.step_seconds[slice(*window)]
+    steps = _step_seconds(run, window)
     if len(steps) < _BLOCKS:
         return None
     ends = [len(steps) * block // _BLOCKS for block in range(_BLOCKS + 1)]

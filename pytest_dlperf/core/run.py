@@ -363,6 +363,9 @@ class RunSummary:
     canary: Mapping[str, float]
     #: CPU seconds of all other programs over those that the host had; None if unknown.
     others_cpu_share: float | None
+    #: ``step_seconds`` are in proportion to the times of iterations alone: a log has rates, and
+    #: nothing says the work of an iteration.
+    steps_are_relative: bool = False
     #: First of ``step_seconds`` of each turn, where the run was in lock-step with the other arm's.
     turns: tuple[int, ...] = ()
     #: Why this run does not count (other programs used the machine); empty if it does.

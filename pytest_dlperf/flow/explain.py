@@ -219,7 +219,13 @@ def _steps(case: Case, measured: Measured, *, is_before: bool) -> ProfiledSteps:
 
 
 def _step_s(measurement: Measurement) -> float:
-    return min(statistics.median(run.step_seconds) for run in measurement.runs)
+    """Return the seconds of a step; those of a long one where a log does not say them."""
+    medians = (
+        statistics.median(run.step_seconds)
+        for run in measurement.runs
+        if not run.steps_are_relative
+    )
+    return min(medians, default=1.0)
 
 
 def _longest_s(measured: Measured) -> float:

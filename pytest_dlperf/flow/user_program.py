@@ -205,6 +205,7 @@ def log_run_summary(result: LogResult) -> RunSummary:
             for span in result.spans
             for _ in range(span.first_step, span.last_step + 1)
         ),
+        steps_are_relative=result.kept is not None and not result.kept.knows_work.all(),
         ranks=(),
         peak_memory_bytes=None,
         time_to_first_step_s=None,

@@ -64,6 +64,8 @@ def _iteration_seconds(case: Case, run: RunSummary) -> float | None:
     if case.iteration_work is not None and not run.ranks:
         # A log may show some of its iterations alone
         return case.iteration_work / run.throughput
+    if run.steps_are_relative:
+        return None
     # The work of an iteration over the rate, also where a program says another work than the case
     first, end = case.protocol.window
     steps = run.step_seconds[first - end :]

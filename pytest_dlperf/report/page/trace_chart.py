@@ -78,7 +78,7 @@ def iteration_table(measurement: Measurement) -> Html:
     for index, run in enumerate(measurement.runs, 1):
         warmup = warmup_of(measurement, run)
         measured = run.step_seconds[warmup:]
-        if not measured:
+        if not measured or run.steps_are_relative:
             continue
         slowest = max(range(len(measured)), key=measured.__getitem__)
         rows.append(
@@ -135,7 +135,7 @@ def trace_chart(outcome: Outcome) -> Drawn | None:
         other_run = _median_run(other_arm)
         behind, of = [other_run] if other_run else [], outcome.against.name
     else:
-        rest = [run for run in measurement.runs if run is not shown and len(run.step_seconds) > 1]
+        rest = [run for run in _runs_with_steps(measurement) if run is not shown]
         behind, of = rest[:_OTHERS_MAX], ""
     return Drawn(
         chart=_chart(outcome, shown, behind, warmup),
@@ -145,9 +145,15 @@ def trace_chart(outcome: Outcome) -> Drawn | None:
 
 
 def _median_run(measurement: Measurement) -> RunSummary | None:
-    runs = [run for run in measurement.runs if len(run.step_seconds) > 1]
-    ordered = sorted(runs, key=lambda run: run.throughput)
+    ordered = sorted(_runs_with_steps(measurement), key=lambda run: run.throughput)
     return ordered[(len(ordered) - 1) // 2] if ordered else None
+
+
+def _runs_with_steps(measurement: Measurement) -> list[RunSummary]:
+    """Return the runs whose steps have milliseconds, more than one of them."""
+    return [
+        run for run in measurement.runs if len(run.step_seconds) > 1 and not run.steps_are_relative
+    ]
 
 
 def _behind(behind: Sequence[RunSummary], of: str) -> str:

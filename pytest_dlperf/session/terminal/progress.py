@@ -197,7 +197,8 @@ class Live(Quiet):
         super().run_ended(case, run)
         # Of a pair in lock-step each run has its half
         self._run_s = run.elapsed_s
-        if steps := run.step_seconds[slice(*case.protocol.window)]:
+        steps = run.step_seconds[slice(*case.protocol.window)]
+        if steps and not run.steps_are_relative:
             self._work[case.id] = run.throughput * statistics.fmean(steps)
         is_news = self._forecast is not None and self._forecast.learn(case.id, self._run_s)
         self._tell_run(case, run)
