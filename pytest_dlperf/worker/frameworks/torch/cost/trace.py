@@ -27,6 +27,7 @@ from pytest_dlperf.worker.frameworks.torch.cost.compiled import Compiled
 from pytest_dlperf.worker.frameworks.torch.cost.dispatch import Dispatch
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import DEVICE, SHOWN, fake_device
 from pytest_dlperf.worker.frameworks.torch.cost.fake_ranks import FakeRanks
+from pytest_dlperf.worker.frameworks.torch.cost.gpu_autocast import gpu_autocast
 from pytest_dlperf.worker.frameworks.torch.cost.host_waits import HostWaits
 from pytest_dlperf.worker.frameworks.torch.cost.memory import Memory
 from pytest_dlperf.worker.frameworks.torch.cost.missing_shapes import missing_shapes
@@ -122,6 +123,9 @@ class RankTrace:
             opened.enter_context(self._dispatch)
             self._progress.begin(f"{self._words}build")
             job = _job(arguments)
+            autocast = opened.enter_context(contextlib.ExitStack())
+            if on_gpu:
+                autocast.enter_context(gpu_autocast())
             with self._dispatch.uncounted():
                 step = build(arguments.workload, job)
             with self._paths.follow(), self._compiled.as_plain_python():
@@ -134,6 +138,8 @@ class RankTrace:
                 self._end(job)
             del loss
             self._progress.begin(f"{self._words}compiled parts")
+            # Graphs break alike, and Dynamo does not follow operators in Python
+            autocast.close()
             with self._dispatch.uncounted():
                 self._compiled.look(step)
             self.cost["graph_breaks"] = self._compiled.graph_breaks
