@@ -1,7 +1,7 @@
 """The stored cost of a case, ``cost/<suite>/<case id>.cost.json``, as a diff shows it best.
 
-Each operator has a line, in an order that does not depend on the order of calls; nothing in the
-file depends on the machine or the time of the trace.
+Each operator has a line, in an order that does not depend on the order of calls, and collectives
+that layers repeat are there once; nothing in it depends on the machine or the time of the trace.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pytest_dlperf.core.cost import COST_CLASS, public_version
 from pytest_dlperf.core.cost_record import checked_cost
 from pytest_dlperf.core.errors import BaselineError
 from pytest_dlperf.core.wire_cost import CostRecord
+from pytest_dlperf.store.baseline.folded import folded, unfolded
 from pytest_dlperf.store.baseline.key import COST_END, Key
 from pytest_dlperf.store.baseline.replace_file import locked, replace_file
 
@@ -86,6 +87,9 @@ def to_bytes(stored: StoredCost) -> bytes:
     values: dict[str, Any] = {
         name: value for name, value in stored.record.items() if name not in _NOT_STORED
     }
+    values["stages"] = [
+        {**stage, "collectives": folded(stage["collectives"])} for stage in stored.record["stages"]
+    ]
     values["framework_version"] = public_version(stored.record["framework_version"])
     values["case_version"] = stored.case_version
     if stored.reason:
@@ -95,6 +99,10 @@ def to_bytes(stored: StoredCost) -> bytes:
 
 def _from_bytes(content: bytes) -> StoredCost:
     values: Any = json.loads(content)
+    if isinstance(values, dict) and isinstance(values.get("stages"), list):
+        for stage in values["stages"]:
+            if isinstance(stage, dict) and "collectives" in stage:
+                stage["collectives"] = unfolded(stage["collectives"])
     record = checked_cost(values)
     version, reason = values.get("case_version", 1), values.get("reason", "")
     if "problem" in record or type(version) is not int or type(reason) is not str:

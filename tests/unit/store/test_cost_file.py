@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pytest_dlperf.core.codec import DecodeError
 from pytest_dlperf.core.errors import BaselineError
 from pytest_dlperf.store.baseline import cost_file
 from pytest_dlperf.store.baseline.cost_file import StoredCost
+from pytest_dlperf.store.baseline.folded import folded, unfolded
 from pytest_dlperf.store.baseline.store import BaselineStore
 from tests.helpers.costs import cost_record, operator_in
 
@@ -56,6 +60,39 @@ def test_a_changed_operator_is_a_changed_line():
     lines = [line for line in difflib.ndiff(before, now) if line[0] in "+-"]
     assert len(lines) == 2
     assert all('"path": "blocks.*.attention"' in line for line in lines)
+
+
+def layers_of(count: int) -> Any:
+    def repeat(stage: dict[str, Any]) -> None:
+        [gather] = stage["collectives"]
+        scatter = {**gather, "kind": "reduce-scatter", "phase": "backward", "calls": 1}
+        stage["collectives"] = [gather, *[{**gather, "calls": 1}, scatter] * count]
+
+    return cost_record(repeat)
+
+
+def test_collectives_of_more_layers_are_the_same_lines(tmp_path: Path):
+    few, many = (
+        cost_file.to_bytes(stored(layers_of(count))).decode().splitlines() for count in (8, 80)
+    )
+    assert len(few) == len(many)
+    assert [line for line in many if line not in few] == ['     "times": 80']
+    cost_file.write(tmp_path, "net", CASE, stored(layers_of(80)))
+    found = cost_file.read(tmp_path, "net", CASE)
+    assert found is not None
+    [was], [now] = layers_of(80)["stages"], found.record["stages"]
+    assert now["collectives"] == was["collectives"]
+
+
+@given(rows=st.lists(st.integers(0, 2), max_size=60))
+def test_what_was_folded_is_unfolded(rows: list[int]):
+    assert unfolded(folded(rows)) == rows
+
+
+@pytest.mark.parametrize("times", [0, -1, 1.5, True, 10**9])
+def test_a_damaged_number_of_times_is_refused(times: Any):
+    with pytest.raises(DecodeError, match="times"):
+        unfolded([{"times": times, "of": [1]}])
 
 
 def test_a_damaged_file_names_its_field(tmp_path: Path):
