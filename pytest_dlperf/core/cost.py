@@ -146,6 +146,44 @@ class ModuleCost:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PredictionError:
+    """A measured step of the device, and what is predicted of it."""
+
+    case_id: str
+    machine_class: str
+    predicted_ms: float
+    measured_ms: float
+
+    @property
+    def share(self) -> float:
+        """What is predicted too much, as a share of what was measured; too little is below 0."""
+        return self.predicted_ms / self.measured_ms - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PredictedTime:
+    """The time of a step on a device, by its data sheet; nobody judges it."""
+
+    #: A row of ``DEVICE_RATES``.
+    device: str
+    #: Of the slowest rank that was traced; None where ``problem`` says why.
+    step_ms: float | None = None
+    #: Of the step before; None where there is nothing to compare with.
+    before_ms: float | None = None
+    #: Of operators that their operations bound, and of those that their bytes bound.
+    products_ms: float = 0.0
+    memory_ms: float = 0.0
+    #: Of all collectives, and of those that no other work follows.
+    collectives_ms: float = 0.0
+    exposed_ms: float = 0.0
+    problem: str = ""
+    #: Of the measured baselines of this device, those whose cost is stored.
+    errors: tuple[PredictionError, ...] = ()
+    #: Measured baselines of this device without a stored cost.
+    unchecked: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CostComparison:
     """The cost of a case, beside the one that it is compared with."""
 
@@ -163,6 +201,8 @@ class CostComparison:
     #: What the trace cannot see of this case.
     notes: tuple[str, ...] = ()
     elapsed_s: float = 0.0
+    #: None where no device was named.
+    predicted: PredictedTime | None = None
 
     @property
     def has_before(self) -> bool:

@@ -62,6 +62,8 @@ class CollectiveCost(TypedDict):
     #: How its ranks follow each other: ``8 ranks, 1 apart``, as in
     #: ``worker/cost/spread.py``.
     spread: str
+    #: Ranks from the first of it to the last, both included: more than a node has lie on several.
+    span: int
     dtype: str
     #: Of the whole tensor, gathered or not yet reduced, of one of them.
     bytes: int
@@ -141,6 +143,8 @@ class CostRecord(TypedDict, total=False):
     stages: list[StageCost]
     #: What this trace cannot see of this workload, a sentence each.
     notes: list[str]
+    #: Of all ranks in the step, in the unit of the case; absent where the workload says none.
+    work: NotRequired[float]
     #: Of the trace itself; not compared.
     elapsed_s: float
     trace_peak_bytes: int

@@ -142,6 +142,8 @@ class Bench:
     logs: LogFolder | None = None
     #: Whether the cost of a step is judged, in place of its speed.
     traces: bool = False
+    #: Device that the time of a traced step is predicted for; None for none.
+    cost_device: str | None = None
     #: The arms of an A/B; None if cases are judged against stored baselines.
     side_by_side: SideBySide | None = None
     #: What prepares the code of stored sessions; None where no pair is to decide.

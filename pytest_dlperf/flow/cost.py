@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -22,7 +23,9 @@ from pytest_dlperf.core.verdict import Judgement
 from pytest_dlperf.core.wire_cost import CostRecord
 from pytest_dlperf.core.wire_records import FrameworkRecord, RunFacts
 from pytest_dlperf.flow.looks import Measured
+from pytest_dlperf.flow.prediction_errors import prediction_errors
 from pytest_dlperf.judge.cost import cost_comparison, cost_findings, differing_conditions
+from pytest_dlperf.judge.predicted_time import predicted_time
 from pytest_dlperf.judge.verdict import judgement_by
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.launch.trace import make_trace_plan
@@ -57,11 +60,13 @@ def judge_by_cost(case: Case, bench: Bench, workload_folder: str) -> Measured:
     now = _traced(case, bench, workload_folder, number=1, of=1)
     if stored is None:
         finding = Finding(code="nothing-stored", weight=Weight.UNSTORED, figures={"kind": "cost"})
-        return _measured(now, judgement_by((finding,)), cost_comparison(None, now))
+        measured = _measured(now, judgement_by((finding,)), cost_comparison(None, now))
+        return _with_time(measured, case, bench, now, None)
     differs = differing_conditions(stored.record, now)
     if stored.case_version != case.version:
         differs = f"version {stored.case_version} of the case then, {case.version} now"
-    return _compared(case, stored.record, now, differs, against="the baseline")
+    measured = _compared(case, stored.record, now, differs, against="the baseline")
+    return _with_time(measured, case, bench, now, stored.record)
 
 
 def _against_arm(case: Case, bench: Bench, sides: SideBySide, workload_folder: str) -> Measured:
@@ -85,14 +90,23 @@ def _against_arm(case: Case, bench: Bench, sides: SideBySide, workload_folder: s
     before, now = costs
     differs = differing_conditions(before, now)
     measured = _compared(case, before, now, differs, against=arms[0].words)
+    measured = _with_time(measured, case, bench, now, before)
     against = _named(arms[0], arms[1])
-    return Measured(
-        measurement=None,
-        judgement=measured.judgement,
-        facts=measured.facts,
-        against=against,
-        cost=measured.cost,
-    )
+    return replace(measured, against=against)
+
+
+def _with_time(
+    measured: Measured, case: Case, bench: Bench, now: CostRecord, before: CostRecord | None
+) -> Measured:
+    """Return ``measured`` with the predicted time of the step, if a device was named for it."""
+    device = bench.cost_device
+    if device is None or measured.cost is None:
+        return measured
+    before = before if measured.cost.has_before else None
+    predicted = predicted_time(now, device, case.layout.devices_per_node, before)
+    errors, unchecked = prediction_errors(device, bench.stored.store)
+    predicted = replace(predicted, errors=errors, unchecked=unchecked)
+    return replace(measured, cost=replace(measured.cost, predicted=predicted))
 
 
 def _named(arm: ReadyArm, now: ReadyArm) -> Against:

@@ -7,57 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pytest_dlperf.core.case import Case
+from pytest_dlperf.core.device_rates import PEAKS_TFLOP_PER_S
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.core.wire_model import DTYPE_OF_PRECISION
 from pytest_dlperf.measure.records import RankRecords
-
-_V100: Final = {"float16": 125.0, "float32": 15.7}
-_A100: Final = {"float16": 312.0, "bfloat16": 312.0, "tf32": 156.0, "float32": 19.5}
-_H100_SXM: Final = {
-    "float8": 1978.9, "float16": 989.4, "bfloat16": 989.4, "tf32": 494.7, "float32": 66.9,
-}  # fmt: skip
-_B200: Final = {
-    "float8": 4500.0, "float16": 2250.0, "bfloat16": 2250.0, "tf32": 1125.0, "float32": 75.0,
-}  # fmt: skip
-_H100_PCIE: Final = {
-    "float8": 1513.0, "float16": 756.0, "bfloat16": 756.0, "tf32": 378.0, "float32": 51.0,
-}  # fmt: skip
-_H100_NVL: Final = {
-    "float8": 1671.0, "float16": 835.0, "bfloat16": 835.0, "tf32": 417.5, "float32": 60.0,
-}  # fmt: skip
-_H200_NVL: Final = {
-    "float8": 1670.5, "float16": 835.5, "bfloat16": 835.5, "tf32": 417.5, "float32": 60.0,
-}  # fmt: skip
-_L40S: Final = {
-    "float8": 733.0, "float16": 362.0, "bfloat16": 362.0, "tf32": 183.0, "float32": 91.6,
-}  # fmt: skip
-_L4: Final = {
-    "float8": 242.0, "float16": 121.0, "bfloat16": 121.0, "tf32": 60.0, "float32": 30.3,
-}  # fmt: skip
-#: Peak of a device in TFLOP/s by dtype, dense (without sparsity), at its boost clock, as NVIDIA's
-#: data sheets have them; the first pattern that the driver's name fits counts. A board whose sheet
-#: was not at hand has none, and a slice of a device (MIG) has none. The H200's sheet, with numbers
-#: for sparsity, twice the dense ones:
-#: https://nvdam.widen.net/s/nb5zzzsjdf/hpc-datasheet-sc23-h200-datasheet-3002446
-PEAKS_TFLOP_PER_S: Final[Sequence[tuple[str, Mapping[str, float]]]] = (
-    (r"\bB200\b", _B200),
-    (r"H200 NVL\b", _H200_NVL),
-    (r"H200\b", _H100_SXM),
-    (r"H100 PCIe\b", _H100_PCIE),
-    (r"H100 NVL\b", _H100_NVL),
-    (r"H100 80GB HBM3\b|H100[- ]SXM", _H100_SXM),
-    (r"A100\b", _A100),
-    (r"A30\b", {"float16": 165.0, "bfloat16": 165.0, "tf32": 82.0, "float32": 10.3}),
-    (r"A10\b", {"float16": 125.0, "bfloat16": 125.0, "tf32": 62.5, "float32": 31.2}),
-    (r"L40S\b", _L40S),
-    (r"L4\b", _L4),
-    (r"V100-PCIE", {"float16": 112.0, "float32": 14.0}),
-    # A slower board, of 150 W
-    (r"V100-FHHL", {}),
-    (r"V100\b", _V100),
-    (r"\bT4\b", {"float16": 65.0, "float32": 8.1}),
-)
 
 
 def arithmetic_figures(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_dlperf.core.cost import CostComparison, CostFigure, meaning_of
+from pytest_dlperf.core.cost import CostComparison, CostFigure, PredictedTime, meaning_of
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.quantity import scaled, signed
 from pytest_dlperf.report import figures
@@ -63,6 +63,39 @@ def in_brief(cost: CostComparison) -> str:
     return ", ".join(words) + (f" ({kinds})" if kinds else "")
 
 
+def predicted_words(predicted: PredictedTime) -> str:
+    """Return the predicted time of a step, and what it is of, in a line."""
+    if predicted.step_ms is None:
+        return f"no time is predicted: {predicted.problem}"
+    before = "" if predicted.before_ms is None else f", {predicted.before_ms:.3g} ms before"
+    parts = [f"products {predicted.products_ms:.3g} ms", f"memory {predicted.memory_ms:.3g} ms"]
+    if predicted.collectives_ms:
+        parts.append(
+            f"collectives {predicted.collectives_ms:.3g} ms, of which {predicted.exposed_ms:.3g} "
+            "ms hide behind nothing"
+        )
+    return (
+        f"{predicted.step_ms:.3g} ms a step on {predicted.device} by its data sheet, not judged"
+        f"{before} ({', '.join(parts)})"
+    )
+
+
+def error_words(predicted: PredictedTime) -> str:
+    """Return how far such predictions are from measured baselines of the device."""
+    device, errors = predicted.device, predicted.errors
+    unchecked = ""
+    if predicted.unchecked:
+        unchecked = f"; {predicted.unchecked} more have no stored cost"
+    if not errors:
+        return f"how wrong this is on {device}, no measured baseline shows{unchecked}"
+    shares = sorted(error.share for error in errors)
+    spread = signed(shares[0])
+    if len(shares) > 1:
+        spread = f"{signed(shares[0])} to {signed(shares[-1])}"
+    cases = "one measured baseline" if len(errors) == 1 else f"{len(errors)} measured baselines"
+    return f"of {cases} of {device} the same prediction is wrong by {spread}{unchecked}"
+
+
 def terminal_lines(outcomes: Sequence[Outcome], *, verbose: bool) -> list[str]:
     """Return the table of what changed of each cost, or the cost in a line where nothing did.
 
@@ -80,6 +113,9 @@ def terminal_lines(outcomes: Sequence[Outcome], *, verbose: bool) -> list[str]:
             lines += [f"  {line}" for line in aligned(cells, right=range(1, len(HEADINGS)))]
         else:
             lines.append(one_line(f"cost: {outcome.case.id}: {in_brief(cost)}"))
+        if cost.predicted is not None:
+            words = f"{predicted_words(cost.predicted)}; {error_words(cost.predicted)}"
+            lines.append(one_line(f"predicted: {outcome.case.id}: {words}"))
     # One note may be of every case
     notes = [
         note for outcome in outcomes if outcome.cost is not None for note in outcome.cost.notes

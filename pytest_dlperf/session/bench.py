@@ -39,6 +39,7 @@ def make_bench(resources: Resources) -> Bench:
         workdir=settings.workdir,
         logs=resources.logs,
         traces=settings.cost,
+        cost_device=settings.cost_device,
         interrupted=resources.ending.later,
         side_by_side=None if against is None else SideBySide(against=against, arms=arms),
         arms=arms,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pytest_dlperf.core.case import NO_FRAMEWORK, PRECISIONS
+from pytest_dlperf.core.device_rates import DEVICE_RATES
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.quantity import parse_duration, parse_share, whole_number
@@ -26,6 +27,15 @@ def report_files(get: Callable[[str], Any], folder: Path) -> dict[str, Path]:
 
 def text(value: str, option: Option) -> str:
     """Return the text as it is."""
+    return value
+
+
+def cost_device(value: str, option: Option) -> str:
+    """Return the name of a device whose rates are known."""
+    if value not in DEVICE_RATES:
+        raise UsageError(
+            f"{option.shown}={value}: its rates are not known; known are {', '.join(DEVICE_RATES)}"
+        )
     return value
 
 

@@ -336,6 +336,13 @@ OPTIONS: Final = (
         },
     ),
     Option(
+        "cost-device",
+        "NAME",
+        "predict the time of a traced step on this device by its data sheet, which nobody judges: "
+        "h100, h200, a100, a100-40gb, v100",
+        parse="cost_device",
+    ),
+    Option(
         "published",
         FLAG,
         "judge against the published numbers of this machine class",

@@ -229,6 +229,8 @@ class Settings:
     published: bool
     #: Whether the cost of a step is judged, in place of its speed.
     cost: bool
+    #: Device that the time of a traced step is predicted for; None for none.
+    cost_device: str | None
     #: Empty if none are named.
     hosts: tuple[Host, ...]
     #: ``ssh`` with its options; None for the usual one.
@@ -328,6 +330,7 @@ class Settings:
             share_host=get("share-host"),
             published=get("published"),
             cost=get("cost"),
+            cost_device=_cost_device(given("cost-device"), traces=get("cost")),
             hosts=hosts(get, cwd),
             ssh=get("ssh"),
             rendezvous=given("rendezvous") or "static",
@@ -393,6 +396,15 @@ def _resume(get: Get, cwd: Path) -> Path | None:
     if not name.strip():
         raise UsageError("--dlperf-resume=: name the results file of the session to go on from")
     return cwd / name
+
+
+def _cost_device(name: str | None, *, traces: bool) -> str | None:
+    if name is not None and not traces:
+        raise UsageError(
+            f"--dlperf-cost-device={name} predicts the time of a traced step; give --dlperf-cost, "
+            "too"
+        )
+    return name
 
 
 def _machine_class(text: str) -> str | None:

@@ -59,6 +59,7 @@ def cost_record(
                 "group": "8 ranks, 1 apart",
                 "ranks": 8,
                 "spread": "8 ranks, 1 apart",
+                "span": 8,
                 "dtype": "bfloat16",
                 "bytes": 8_000_000,
                 "calls": 2 * LAYERS,

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pytest_dlperf.core.cost import CostComparison, ModuleCost, meaning_of
+from pytest_dlperf.core.cost import CostComparison, ModuleCost, PredictedTime, meaning_of
 from pytest_dlperf.core.outcome import ModuleTime
-from pytest_dlperf.core.quantity import scaled
-from pytest_dlperf.report.cost import HEADINGS, figure_row, shown_figures
+from pytest_dlperf.core.quantity import scaled, signed
+from pytest_dlperf.report.cost import (
+    HEADINGS,
+    error_words,
+    figure_row,
+    predicted_words,
+    shown_figures,
+)
 from pytest_dlperf.report.page.icicle import icicle
 from pytest_dlperf.report.page.markup import Html, joined, paragraph
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
@@ -29,6 +35,7 @@ def cost_section(cost: CostComparison | None) -> Html:
             "<h3>Cost of a step</h3>",
             paragraph(what),
             *(paragraph(f"note: {note}", kind="quiet") for note in cost.notes),
+            _predicted(cost.predicted),
             _figures(cost),
             _changes(cost),
             _drawn(cost, "FLOPs", lambda module: (module.flops, module.flops_before), "FLOP"),
@@ -39,6 +46,37 @@ def cost_section(cost: CostComparison | None) -> Html:
                 "bytes",
             ),
             _modules(cost.modules),
+        ]
+    )
+
+
+def _predicted(predicted: PredictedTime | None) -> Html:
+    """Return the predicted time, and how wrong it is; nothing where no device was named."""
+    if predicted is None:
+        return Html("")
+    rows = [
+        TableRow(
+            cells=(
+                cell(error.case_id),
+                cell(error.machine_class),
+                number(f"{error.predicted_ms:.3g} ms", error.predicted_ms),
+                number(f"{error.measured_ms:.3g} ms", error.measured_ms),
+                number(signed(error.share), error.share),
+            )
+        )
+        for error in predicted.errors
+    ]
+    columns = [
+        *(Column(heading=heading) for heading in ("case", "machine class")),
+        *(Column(heading=h, kind="number") for h in ("predicted", "measured", "error")),
+    ]
+    title = f"Measured baselines of {predicted.device}"
+    errors = table(title, columns, rows) if rows else Html("")
+    return joined(
+        [
+            paragraph(f"Predicted: {predicted_words(predicted)}."),
+            paragraph(f"{error_words(predicted)}.", kind="quiet"),
+            errors,
         ]
     )
 

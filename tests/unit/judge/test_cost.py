@@ -80,8 +80,9 @@ TENSOR, DATA = ("tp", "8 ranks, 1 apart"), ("dp", "8 ranks, 8 apart")
 def gather(group: tuple[str, str], size: int, path: str = "blocks.*", calls: int = 4) -> Any:
     name, spread = group
     return {
-        "kind": "all-gather", "group": name, "ranks": 8, "spread": spread, "dtype": "bfloat16",
-        "bytes": size, "calls": calls, "path": path, "phase": "forward", "overlapped": 0,
+        "kind": "all-gather", "group": name, "ranks": 8, "spread": spread, "span": 8,
+        "dtype": "bfloat16", "bytes": size, "calls": calls, "path": path, "phase": "forward",
+        "overlapped": 0,
     }  # fmt: skip
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from pytest_dlperf import transformer_flops
+from pytest_dlperf.core.device_rates import PEAKS_TFLOP_PER_S
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.run import RunSummary
-from pytest_dlperf.measure.arithmetic import PEAKS_TFLOP_PER_S, peak_flop_per_s
+from pytest_dlperf.measure.arithmetic import peak_flop_per_s
 from pytest_dlperf.measure.summary import summarise
 from tests.helpers.record_files import case, marked_records, rank_records, write
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pytest_dlperf.cases.marker import expand
+from pytest_dlperf.core.cost import PredictedTime, PredictionError
 from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
 from pytest_dlperf.core.wire_cost import CostRecord
 from pytest_dlperf.judge.cost import cost_comparison, cost_findings
 from pytest_dlperf.judge.verdict import judgement_by
 from pytest_dlperf.report import pull_request
-from pytest_dlperf.report.cost import terminal_lines
+from pytest_dlperf.report.cost import error_words, predicted_words, terminal_lines
 from pytest_dlperf.report.page.cost_section import cost_section
 from tests.helpers.costs import LAYERS, PRODUCT_FLOPS, cost_record, operator_in
 
@@ -63,3 +65,47 @@ def test_a_page_has_both_costs_by_module():
 
 def test_a_cost_survives_a_results_file():
     assert outcome_from_json(outcome_to_json(CHANGED)).cost == CHANGED.cost
+
+
+PREDICTED = PredictedTime(
+    device="h100",
+    step_ms=12.34,
+    before_ms=10.0,
+    products_ms=8.0,
+    memory_ms=4.0,
+    collectives_ms=1.0,
+    exposed_ms=0.34,
+    errors=(
+        PredictionError(case_id="a", machine_class="1x-h", predicted_ms=5, measured_ms=10),
+        PredictionError(case_id="b", machine_class="1x-h", predicted_ms=9, measured_ms=10),
+    ),
+    unchecked=3,
+)
+
+
+def test_a_predicted_time_has_its_error_beside_it():
+    assert CHANGED.cost is not None
+    cost = replace(CHANGED.cost, predicted=PREDICTED)
+    outcome = replace(CHANGED, cost=cost)
+    words = (
+        "12.3 ms a step on h100 by its data sheet, not judged, 10 ms before (products 8 ms, "
+        "memory 4 ms, collectives 1 ms, of which 0.34 ms hide behind nothing)"
+    )
+    error = (
+        "of 2 measured baselines of h100 the same prediction is wrong by -50.0 % to -10.0 %; 3 "
+        "more have no stored cost"
+    )
+    line = terminal_lines([outcome], verbose=False)[-1]
+    assert line == f"predicted: {CASE.id}: {words}; {error}"
+    page = cost_section(cost)
+    assert f"Predicted: {words}." in page
+    assert f"{error}." in page
+    assert "Measured baselines of h100" in page
+    assert outcome_from_json(outcome_to_json(outcome)).cost == cost
+
+
+def test_a_prediction_that_nothing_measured_shows_says_so():
+    alone = replace(PREDICTED, errors=(), unchecked=0)
+    assert error_words(alone) == "how wrong this is on h100, no measured baseline shows"
+    refused = PredictedTime(device="v100", problem="v100 has no peak in bfloat16")
+    assert predicted_words(refused) == "no time is predicted: v100 has no peak in bfloat16"

@@ -111,6 +111,10 @@ GIVEN: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 #: Options that say nothing without another one.
 TOGETHER: dict[str, tuple[tuple[str, ...], Any]] = {
+    "cost-device": (
+        ("--dlperf-cost", "--dlperf-cost-device=h100"),
+        lambda s: s.cost_device == "h100",
+    ),
     "explain": (("--dlperf-explain=always",), lambda s: s.explain == "always"),
     "node-rank": (
         ("--dlperf-node-rank=1", "--dlperf-master=a:1"),
@@ -151,6 +155,20 @@ def test_an_option_reaches_its_setting(tmp_path: Path, name: str):
 def test_options_reach_their_setting_together(tmp_path: Path, name: str):
     given, holds = TOGETHER[name]
     assert holds(settings_of(*given, folder=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--dlperf-cost", "--dlperf-cost-device=tpu"), "its rates are not known; known are h100"),
+        (("--dlperf-cost-device=h100",), "give --dlperf-cost, too"),
+    ],
+)
+def test_a_device_that_nothing_is_predicted_for_is_refused(
+    tmp_path: Path, given: tuple[str, ...], words: str
+):
+    with pytest.raises(UsageError, match=words):
+        settings_of(*given, folder=tmp_path)
 
 
 def test_a_job_stores_nothing(tmp_path: Path):

@@ -76,7 +76,7 @@ _METHODS: Final = tuple(
 
 @dataclass(eq=False)
 class _Call:
-    what: tuple[str, str, int, str, str, int, str, str]
+    what: tuple[str, str, int, str, int, str, int, str, str]
     begun_at: int
     overlapped: bool = False
     storages: tuple[int, ...] = ()
@@ -132,7 +132,8 @@ class Collectives:
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         dtype = dtype_of(tensors[0]) if tensors else ""
         what = (
-            listed.kind, self._group(ranks), len(ranks), spread_of(ranks), dtype,
+            listed.kind, self._group(ranks), len(ranks), spread_of(ranks),
+            max(ranks) - min(ranks) + 1, dtype,
             size * len(ranks) if listed.is_part else size, path, phase,
         )  # fmt: skip
         self._calls.append(_Call(what, self.launches))
@@ -161,11 +162,11 @@ class Collectives:
         last = None
         for call in self._calls:
             if call.what != last:
-                kind, group, ranks, spread, dtype, size, path, phase = last = call.what
+                kind, group, ranks, spread, span, dtype, size, path, phase = last = call.what
                 costs.append(
                     CollectiveCost(
-                        kind=kind, group=group, ranks=ranks, spread=spread, dtype=dtype,
-                        bytes=size, calls=0, path=path, phase=phase, overlapped=0,
+                        kind=kind, group=group, ranks=ranks, spread=spread, span=span,
+                        dtype=dtype, bytes=size, calls=0, path=path, phase=phase, overlapped=0,
                     )
                 )  # fmt: skip
             costs[-1]["calls"] += 1

@@ -73,7 +73,7 @@ def _record(arguments: Arguments, places: Places) -> CostRecord:
         traces.append(traced)
         traced.run()
     notes = {note for traced in traces for note in traced.notes()}
-    return CostRecord(
+    record = CostRecord(
         format=COST_FORMAT,
         framework="torch",
         framework_version=torch.__version__,
@@ -82,6 +82,9 @@ def _record(arguments: Arguments, places: Places) -> CostRecord:
         stages=[traced.cost for traced in traces],
         notes=[*NOTES, *sorted(notes)],
     )
+    if traces[0].work is not None:
+        record["work"] = traces[0].work * arguments.world_size
+    return record
 
 
 class RankTrace:
@@ -101,6 +104,8 @@ class RankTrace:
         self._compiled = Compiled(places)
         #: Of the whole model, as far as this rank knows it.
         self.parameters = 0
+        #: Of this rank in the step; None where the workload does not say it.
+        self.work: float | None = None
         self.cost: StageCost
 
     def run(self) -> None:
@@ -123,6 +128,8 @@ class RankTrace:
             opened.enter_context(self._dispatch)
             self._progress.begin(f"{self._words}build")
             job = _job(arguments)
+            if arguments.work is not None:
+                job.work(arguments.work)
             autocast = opened.enter_context(contextlib.ExitStack())
             if on_gpu:
                 autocast.enter_context(gpu_autocast())
@@ -179,6 +186,7 @@ class RankTrace:
         return list({id(p): p for p in (*of_modules, *updated)}.values())
 
     def _end(self, job: TorchJob) -> None:
+        self.work = job.iteration_work
         self._tag()
         held = self._held()
         by_dtype: dict[str, int] = {}
