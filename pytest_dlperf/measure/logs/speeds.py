@@ -23,6 +23,8 @@ def _words(text: str) -> frozenset[str]:
 _ITERATION: Final = _words(
     "it its iter iters iteration iterations step steps batch batches update updates"
 )
+#: In the name of a time: it is of more iterations than one.
+_SEVERAL: Final = _words("its iters iterations steps batches updates")
 _TOKENS: Final = _words("tok toks token tokens word words element elements")
 _SAMPLES: Final = _words(
     "sample samples example examples sequence sequences seq seqs sentence sentences image images "
@@ -170,6 +172,8 @@ def _time_of(
         doubt = "nothing says whether it is in seconds or in milliseconds"
     elif not unit.group:
         doubt = f"it is in {unit.odd_unit}, and a pattern reads seconds and milliseconds"
+    elif words & _SEVERAL and not unit.is_of_iteration:
+        doubt = "it is the time of several iterations"
     return Speed(
         number,
         unit.group if unit is not None else "",

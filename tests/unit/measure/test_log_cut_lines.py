@@ -65,6 +65,17 @@ def test_a_record_that_the_end_cuts_is_named() -> None:
     assert not messages(read(text), "truncated")
 
 
+@pytest.mark.parametrize("digits", ["1", "16", "1,", "16,3", ""])
+def test_a_line_of_torchtitan_that_ends_in_its_rate_is_no_record(digits: str) -> None:
+    lines = log(torchtitan, iterations=200).splitlines(keepends=True)
+    lines[100] = f"{lines[100].partition('tps: ')[0]}tps: {digits}\n"
+
+    result = read("".join(lines))
+
+    assert result.throughput == pytest.approx(2 * BATCH)
+    assert not messages(result, "unstable")
+
+
 def test_a_last_word_without_an_end_is_still_heard() -> None:
     text = log(torchtitan, iterations=80) + "Traceback (most recent call last):"
 

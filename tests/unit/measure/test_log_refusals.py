@@ -206,6 +206,19 @@ def test_means_of_a_bar_since_it_began_are_said_to_be_so(tmp_path: Path) -> None
     assert extract(path, asked).throughput == pytest.approx(2, rel=0.03)
 
 
+@pytest.mark.parametrize(
+    "words", ["time taken for 10 steps: {:.2f}s", "10 steps took {:.2f} s", "10 iters in {:.2f}s"]
+)
+def test_the_time_of_several_iterations_is_not_shown_as_that_of_one(
+    tmp_path: Path, words: str
+) -> None:
+    text = "".join(f"step {i} {words.format(5 + i % 3 / 100)}\n" for i in range(9, 999, 10))
+
+    said = message(refused(tmp_path / "train.log", text.encode()), "unknown-format")
+
+    assert "(?P<seconds>" not in said
+
+
 def test_a_mean_leaves_open_over_what_it_is(tmp_path: Path) -> None:
     text = "".join(
         f"step {i} | avg throughput {32 * i / (20 + 0.5 * i):.1f} samples/s\n"

@@ -8,6 +8,7 @@ from typing import Final
 from pytest_dlperf.measure.logs.declare import (
     GIB,
     MIB,
+    WHOLE_NUMBER,
     Field,
     Format,
     LogRecord,
@@ -150,7 +151,8 @@ FORMATS: Final = built_in(
             Field(rb"\bstep: {1,12}"),
             excluded=(b"validate step",),
             required={"rate"},
-            rate=Field(rb"\b(?:tps|wps): {1,12}"),
+            # A line that ends there was cut.
+            rate=Field(rb"\b(?:tps|wps): {1,12}", WHOLE_NUMBER + rb"(?= {1,4}[a-z])"),
             loss=Loss(rb"\bloss: {1,12}"),
             grad_norm=Loss(rb"\bgrad_norm: {1,12}"),
             memory_bytes=Field(rb"\bmemory: {1,12}", rb"GiB\b", per=GIB),
