@@ -189,7 +189,7 @@ def deepspeed_chat(i: int, s: float) -> str:
         f"average reward score: -0.0648\n{'-' * 60}\n"
         f"|E2E latency={s:.2f}s |Gather latency=0.00s (0.00%) |Generate time=0.2s (71.38%) "
         f"|Training time=0.1s (20.99%) |Others=0.1 (7.63%)|CurSamplesPerSec={BATCH / s:.2f} "
-        "|AvgSamplesPerSec=12.28"
+        f"|AvgSamplesPerSec={BATCH / s:.2f}"
     )
 
 
@@ -197,7 +197,7 @@ def deepspeed_chat_2024(i: int, s: float) -> str:
     return (
         f"Epoch: 0 | Step: {i} | PPO Epoch: 1 | Actor Loss: 0.2 | Critic Loss: 0.1\n"
         f"End-to-End => Latency: 0s, TFLOPs: 1.0\n|E2E latency={s:.2f}s "
-        f"|CurSamplesPerSec={BATCH / s:.2f} |AvgSamplesPerSec=12.28"
+        f"|CurSamplesPerSec={BATCH / s:.2f} |AvgSamplesPerSec={BATCH / s:.2f}"
     )
 
 

@@ -198,7 +198,8 @@ def gpt_neox(i: int, s: float) -> str:
 def deepspeed(i: int, s: float) -> str:
     return (
         f"[2023-10-31 08:58:33,237] [INFO] [timer.py:260:stop] epoch=0/micro_step={i + 1}/"
-        f"global_step={i + 1}, RunningAvgSamplesPerSec=1.5, CurrSamplesPerSec={BATCH / s}, "
+        f"global_step={i + 1}, RunningAvgSamplesPerSec={BATCH / s}, "
+        f"CurrSamplesPerSec={BATCH / s}, "
         "MemAllocated=0.0GB, MaxMemAllocated=0.0GB"
     )
 

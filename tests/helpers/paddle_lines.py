@@ -91,7 +91,8 @@ def paddlenlp_transformer(i: int, s: float) -> str:
 def paddlenlp_trainer(i: int, s: float) -> str:
     return (
         f"[2022-08-31 16:19:16,008] [    INFO] - loss: 3.258, learning_rate: 2.99e-05, "
-        f"global_step: {i + 1}, interval_runtime: {s:.4f}, interval_samples_per_second: 999.5, "
+        f"global_step: {i + 1}, interval_runtime: {s:.4f}, "
+        f"interval_samples_per_second: {BATCH / s:.4f}, "
         f"interval_steps_per_second: {1 / s:.3f}, epoch: 0.0265"
     )
 

@@ -7,17 +7,14 @@ prints have not.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs.by_clock import FINER
-from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.spans import RateSeries
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
 
 #: A log whose rates and clock contradict each other.
 MISMATCH: Final = "clock-mismatch"
@@ -39,14 +37,6 @@ _LEAST_S: Final = 1.0
 _WITHOUT_PAUSES: Final = 0.25
 
 
-#: Lines between prints that have one of these tell of something that takes its time.
-_PAUSES: Final = re.compile(
-    rb"\b(?:eval|valid|val[_ :]|test|checkpoint|(?:save|saving)\b)", re.IGNORECASE
-)
-#: Blocks beyond so many are not searched for them.
-_MOST_BLOCKS: Final = 64
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClockCheck:
     """What the clock says of the iterations that were measured; None where it says nothing."""
@@ -56,19 +46,49 @@ class ClockCheck:
     #: The clock says that iterations took longer than their rates do, as pauses would make it.
     is_slower: bool = False
     problem: Problem | None = None
+    #: What evaluations and checkpoints took, where they are why the clock has more.
+    pauses: Problem | None = None
 
 
 def check(
-    kept: RateSeries, clock: Clock, fmt: Format, *, unit: str, batch: float | None
+    kept: RateSeries,
+    clock: Clock,
+    fmt: Format,
+    *,
+    unit: str,
+    batch: float | None,
+    paused: Callable[[], Flags] | None = None,
 ) -> ClockCheck:
     """Return what the clock says of the windows that were kept, and whether it contradicts them.
 
     ``batch`` is the work of an iteration by the log, the options or the case; None is unknown.
+    ``paused`` reads the log again, where it can be, and returns before which windows it names an
+    evaluation or a checkpoint.
     """
     # A counter that stalls counts updates, and not all of their iterations.
     if clock.style is None or fmt.by_clock or fmt.counter == "stalls":
         return ClockCheck()
-    elapsed, printed, iterations = stretches(kept, max(_LEAST_S, FINER * clock.resolution))
+    least_s = max(_LEAST_S, FINER * clock.resolution)
+    none_paused = np.zeros(len(kept), dtype=bool)
+    checked = _checked(kept, stretches(kept, least_s, none_paused), clock, unit, batch)
+    if not checked.is_slower or paused is None:
+        return checked
+    follow_pauses = paused()
+    if not follow_pauses.any():
+        return checked
+    without = _checked(kept, stretches(kept, least_s, follow_pauses), clock, unit, batch)
+    return replace(without, pauses=None if without.problem else _pauses(kept, follow_pauses))
+
+
+def _checked(
+    kept: RateSeries,
+    between: tuple[Floats, Floats, Floats],
+    clock: Clock,
+    unit: str,
+    batch: float | None,
+) -> ClockCheck:
+    """Return what stretches between prints say."""
+    elapsed, printed, iterations = between
     if len(elapsed) < LEAST:
         return ClockCheck()
     each = float(np.median(elapsed / iterations))
@@ -84,11 +104,12 @@ def check(
     return ClockCheck(iterations_per_s=1 / each, problem=problem, is_slower=is_slower)
 
 
-def stretches(kept: RateSeries, least_s: float) -> tuple[Floats, Floats, Floats]:
+def stretches(kept: RateSeries, least_s: float, paused: Flags) -> tuple[Floats, Floats, Floats]:
     """Return stretches between stamps, joined until they are long enough.
 
     For each, its seconds by the clock, its seconds by the rates, and its iterations. Those across
-    the begin of an epoch are left out: between epochs other things are done.
+    the begin of an epoch are left out, as between epochs other things are done. Windows that are
+    ``paused`` are left out of the stretch around them, whose parts are rounded apart.
     """
     follows = np.zeros(len(kept), dtype=bool)
     follows[1:] = kept.first[1:] == kept.last[:-1] + 1
@@ -96,42 +117,42 @@ def stretches(kept: RateSeries, least_s: float) -> tuple[Floats, Floats, Floats]
     goes_on = follows & ~kept.epoch_begins & (steps >= 0)
     rows: list[tuple[float, float, float]] = []
     elapsed = printed = iterations = 0.0
+    parts = 1
     columns = zip(
         goes_on.tolist(),
+        paused.tolist(),
         steps.tolist(),
         kept.seconds.tolist(),
         kept.iterations.tolist(),
         strict=True,
     )
-    for goes, step_s, seconds, count in columns:
+    for goes, is_paused, step_s, seconds, count in columns:
         if not goes:
             elapsed = printed = iterations = 0.0
+            parts = 1
+            continue
+        if is_paused:
+            parts += elapsed > 0
             continue
         elapsed, printed, iterations = elapsed + step_s, printed + seconds, iterations + count
-        if elapsed >= least_s:
+        if elapsed >= least_s * parts**0.5:
             rows.append((elapsed, printed, iterations))
             elapsed = printed = iterations = 0.0
+            parts = 1
     table = np.array(rows).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-def has_pauses(blocks: Iterable[bytes], fmt: Format) -> bool:
-    """Return whether words of an evaluation or a checkpoint come before most prints of a log.
-
-    ``blocks`` are plain, whole lines.
-    """
-    prints = paused = 0
-    pause = False
-    fmt = fmt.for_log()
-    for block in islice(blocks, _MOST_BLOCKS):
-        for line in block.split(b"\n"):
-            has_anchor = fmt.anchors == (b"\n",) or any(word in line for word in fmt.anchors)
-            record = fmt.parse(untagged(line[:LINE_BYTES]).text) if has_anchor else None
-            if record is None or (record.rate is None and record.seconds is None):
-                pause = pause or _PAUSES.search(line) is not None
-                continue
-            prints, paused, pause = prints + 1, paused + pause, False
-    return 2 * paused > prints
+def _pauses(kept: RateSeries, paused: Flags) -> Problem:
+    elapsed = np.diff(kept.at_s, prepend=np.nan)[paused]
+    known = elapsed > 0
+    return Problem(
+        code="left-out",
+        message=f"words of an evaluation or a checkpoint come before {paused.sum()} of "
+        f"{len(kept)} prints that were measured: {elapsed[known].sum():.4g} s passed there by the "
+        f"clock, and {kept.seconds[paused][known].sum():.4g} s by the rates, which leave the rest "
+        "out",
+    )
 
 
 def _knows_seconds(kept: RateSeries, unit: str, batch: float | None) -> bool:
@@ -185,6 +206,8 @@ def refusal(checked: ClockCheck, rule: str) -> Iterator[Problem]:
 
 
 def problems(checked: ClockCheck, rule: str) -> Iterator[Problem]:
-    """Yield what the clock says against a mean of printed rates."""
+    """Yield what the clock says against a mean of printed rates, and what pauses took."""
+    if checked.pauses is not None:
+        yield checked.pauses
     if rule == "dlperf" and checked.problem is not None:
         yield checked.problem

@@ -48,6 +48,8 @@ class LogRecord:
     rate: float | None = None
     #: Of one iteration; the rate where no rate is printed.
     seconds: float | None = None
+    #: Of all iterations since an early one, where ``rate`` is of the printed one alone.
+    mean_rate: float | None = None
     #: Of training since it began, by a clock that goes on with it alone.
     elapsed_s: float | None = None
     #: Of one iteration, within ``seconds``.
@@ -242,11 +244,14 @@ class Format:
     no_time: str = ""
 
     @property
+    def tick_s(self) -> float:
+        """Seconds to which a running mean's whole time is rounded; a bar shows whole ones."""
+        return 1.0 if self.bar else self.clock_resolution
+
+    @property
     def least_seconds(self) -> float:
         """Windows of a running mean that are shorter than this are joined with the next."""
-        # A bar shows whole seconds.
-        clock_resolution = 1.0 if self.bar else self.clock_resolution
-        return max(0.0, _FINER_CLOCK * clock_resolution - 1e-6)
+        return max(0.0, _FINER_CLOCK * self.tick_s - 1e-6)
 
     def for_log(self) -> Format:
         """Return the format with the parser of one log."""

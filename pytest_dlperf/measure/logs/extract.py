@@ -8,15 +8,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+import numpy as np
+
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.run import Problem, Span
 from pytest_dlperf.measure.logs import (
     clock_check,
     parsed_log,
+    pauses,
     problems,
     rules,
     sampled,
+    sizes,
     spans,
     turns,
     unread,
@@ -24,7 +28,6 @@ from pytest_dlperf.measure.logs import (
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog, ParseOptions
 from pytest_dlperf.measure.logs.registry import ITERATIONS
-from pytest_dlperf.measure.logs.sizes import sizes
 from pytest_dlperf.measure.logs.trained import Account
 from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
 
@@ -140,11 +143,11 @@ def extract_stream(
         assert cut is not None
         parsed = replace(cut, options=options)
 
-    def again() -> Iterable[bytes]:
+    def prints() -> Iterable[pauses.Print]:
         stream.seek(0)
-        return blocks(stream, block_bytes)
+        return pauses.prints(blocks(stream, block_bytes), parsed.fmt)
 
-    return _result(parsed, log_turns, again if stream.seekable() else None)
+    return _result(parsed, log_turns, prints if stream.seekable() else None)
 
 
 def _unread(stream: BinaryIO, path: str, options: ParseOptions, block_bytes: int) -> Problem:
@@ -180,10 +183,10 @@ def _unread(stream: BinaryIO, path: str, options: ParseOptions, block_bytes: int
 def _result(
     parsed: ParsedLog,
     log_turns: Sequence[turns.LogTurn],
-    again: Callable[[], Iterable[bytes]] | None,
+    prints: Callable[[], Iterable[pauses.Print]] | None,
 ) -> LogResult:
-    """Return the result of a log; ``again`` gives its blocks once more, where it can be."""
-    size = sizes(parsed)
+    """Return the result of a log; ``prints`` reads its prints once more, where it can be."""
+    size = sizes.sizes(parsed)
     options = parsed.options
     node_devices = options.devices_per_node or parsed.log_facts.node_devices
     series = spans.scaled(
@@ -210,18 +213,28 @@ def _result(
     sample = sampled.Sample(selection=selection)
     if options.rule == "time-weighted" and not log_turns:
         sample = sampled.sample_of(selection, parsed.fmt)
-        if sample.apart and again:
-            sample = sampled.announced(sample, again(), parsed.fmt)
+        if sample.apart and prints:
+            sample = sampled.announced(sample, prints())
     selection = sample.selection
     unit = f"{parsed.fmt.unit}/device" if size.is_of_one_device else parsed.fmt.unit
+
+    def paused() -> spans.Flags:
+        assert prints is not None
+        flags = pauses.follow_pauses(series, prints(), parsed.fmt)
+        return flags[np.isin(series.first, selection.series.first)]
+
     checked = clock_check.ClockCheck()
     if not log_turns:  # a clock goes on while a program is frozen
         checked = clock_check.check(
-            selection.series, parsed.clock, parsed.fmt, unit=unit, batch=size.global_batch
+            selection.series,
+            parsed.clock,
+            parsed.fmt,
+            unit=unit,
+            batch=size.global_batch,
+            paused=None if prints is None else paused,
         )
-        if checked.is_slower and again and clock_check.has_pauses(again(), parsed.fmt):
-            checked = clock_check.ClockCheck()
     refusal = problems.refusal(parsed, size, selection, series) or (
+        *sizes.refusal(parsed, size),
         *sampled.refusal(sample),
         *clock_check.refusal(checked, options.rule),
     )

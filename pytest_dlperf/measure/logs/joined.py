@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _PARTS: Final = (
     "rate",
     "seconds",
+    "mean_rate",
     "data_wait_seconds",
     "loss",
     "work",

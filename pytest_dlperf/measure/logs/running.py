@@ -117,11 +117,21 @@ class RunningMean:
         self._since = fmt.running_since
         self._least = fmt.least_seconds
         self._resolution = fmt.resolution * FINER
+        self._tick_s = fmt.tick_s
+        #: The clock's time where something else ended within a second of it: the next time begins
+        #: where the clock moves on, as all times end there.
+        self._stands_at_s: float | None = None
         #: How many prints added too little to the mean for its digits.
         self.too_coarse = 0
 
+    @property
+    def awaits_tick(self) -> bool:
+        """Whether the clock has not moved on since something else than training ended."""
+        return self._stands_at_s is not None
+
     def restart(self) -> None:
         """Begin an epoch."""
+        self._stands_at_s = None
         self._progress.running = RunningState()
 
     def carry_over(self, epoch_steps: int) -> None:
@@ -135,6 +145,7 @@ class RunningMean:
         """Take the new time in a mean for something other than training."""
         count = step - self._since + 1
         self._progress.running = RunningState(count=count, seconds=seconds * count, warm=True)
+        self._stands_at_s = seconds * count if self._tick_s else None
 
     def undo(
         self, step: int, *, rate: float | None, seconds: float | None, wait: float | None
@@ -157,6 +168,13 @@ class RunningMean:
             # The program was resumed, and its clock with it began anew: the step did not.
             self.leave_out(step, mean)
             return None
+        if self._stands_at_s is not None and total - self._stands_at_s < 1.5 * self._tick_s:
+            moved_on = total - self._stands_at_s > 0.5 * self._tick_s
+            self.leave_out(step, mean)
+            if moved_on:
+                self._stands_at_s = None
+            return None
+        self._stands_at_s = None
         new = count - last.count
         grown = total - last.seconds
         least = max(self._least, self._resolution * count)

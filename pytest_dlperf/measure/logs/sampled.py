@@ -7,18 +7,16 @@ for many that had none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Final
 
 import numpy as np
 
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs import spans
-from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import Format
+from pytest_dlperf.measure.logs.pauses import Print
 from pytest_dlperf.measure.logs.rules import Selection
 from pytest_dlperf.measure.logs.spans import RateSeries
 
@@ -26,12 +24,8 @@ from pytest_dlperf.measure.logs.spans import RateSeries
 SLOW: Final = 4.0
 #: No number is given where the ways to count differ by such a factor.
 _APART: Final = 1.5
-#: Lines before a slow print that have one of these announce what is in it.
-_ANNOUNCES: Final = re.compile(
-    rb"\b(?:eval|valid|val[_ :]|test|checkpoint|(?:save|saving)\b)", re.IGNORECASE
-)
-#: Blocks beyond so many are not searched for them.
-_MOST_BLOCKS: Final = 64
+#: Nor where the log's own mean of all iterations does.
+_APART_FROM_MEAN: Final = 1.15
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -47,10 +41,38 @@ class Sample:
     apart: tuple[tuple[str, float], ...] = ()
     #: Nobody said whether a print is of one iteration.
     is_unsaid: bool = False
+    #: What the prints come to and the rate by the log's own mean, where that is another.
+    from_mean: tuple[float, float] | None = None
 
 
 def sample_of(selection: Selection, fmt: Format) -> Sample:
     """Return what is left of a selection whose prints are of one iteration in many."""
+    sample = _sample_of(selection, fmt)
+    own = _rate_by_mean(selection.series, fmt)
+    rate = sample.rate_with_slow or sample.selection.throughput
+    if own is None or rate is None:
+        return sample
+    if max(own, rate) <= _APART_FROM_MEAN * min(own, rate):
+        return sample
+    return replace(sample, from_mean=(rate, own))
+
+
+def _rate_by_mean(series: RateSeries, fmt: Format) -> float | None:
+    """Return the rate between the first and the last print by the log's own mean of all of them.
+
+    None where it prints none. Iterations until a print over their mean rate are in proportion to
+    the time until then.
+    """
+    known = np.flatnonzero(series.mean_rate > 0)
+    if len(known) < 2:
+        return None
+    ends = known[[0, -1]]
+    done = (series.label if fmt.counter == "global" else series.last)[ends]
+    begin, end = done / series.mean_rate[ends]
+    return float((done[1] - done[0]) / (end - begin)) if end > begin else None
+
+
+def _sample_of(selection: Selection, fmt: Format) -> Sample:
     series = selection.series
     if selection.throughput is None or not (series.iterations > 1).any():
         return Sample(selection=selection)
@@ -79,41 +101,26 @@ def sample_of(selection: Selection, fmt: Format) -> Sample:
     )
 
 
-def announced(sample: Sample, blocks: Iterable[bytes], fmt: Format) -> Sample:
+def announced(sample: Sample, prints: Iterable[Print]) -> Sample:
     """Return the sample without doubt about slow prints that the log itself announces.
 
     Those have an evaluation or a checkpoint in them, and the iterations between have none.
-    ``blocks`` are plain, whole lines.
     """
     if sample.is_unsaid or not sample.left_out or not sample.apart:
         return sample
     *others, _ = sample.apart
     rates = [value for _, value in others]
-    if max(rates) > _APART * min(rates) or not _announces(blocks, fmt):
+    if max(rates) > _APART * min(rates) or not _are_announced(prints):
         return sample
     return replace(sample, apart=())
 
 
-def _announces(blocks: Iterable[bytes], fmt: Format) -> bool:
+def _are_announced(prints: Iterable[Print]) -> bool:
     """Return whether words of an evaluation or a checkpoint come before each slow print."""
-    each_s: list[float] = []
-    has_words: list[bool] = []
-    pause = False
-    fmt = fmt.for_log()
-    for block in islice(blocks, _MOST_BLOCKS):
-        for line in block.split(b"\n"):
-            record = fmt.parse(untagged(line[:LINE_BYTES]).text)
-            seconds = None
-            if record is not None:
-                seconds = 1 / record.rate if record.rate else record.seconds
-            if seconds is None:
-                pause = pause or _ANNOUNCES.search(line) is not None
-                continue
-            each_s.append(seconds)
-            has_words.append(pause)
-            pause = False
-    slow = np.array(each_s) > SLOW * np.median(each_s)
-    return bool(np.all(np.array(has_words)[slow]))
+    timed = [(each.seconds, each.follows_pause) for each in prints if each.seconds is not None]
+    each_s, follow_pauses = (np.array(column) for column in zip(*timed, strict=True))
+    slow = each_s > SLOW * np.median(each_s)
+    return bool(np.all(follow_pauses[slow]))
 
 
 def _sample_of_unsaid(selection: Selection) -> Sample:
@@ -140,6 +147,14 @@ def _rate_with_slow(series: RateSeries, slow: spans.Flags) -> float:
 
 def refusal(sample: Sample) -> Iterator[Problem]:
     """Return a problem if the ways to count are too far apart for a number."""
+    if sample.from_mean is not None:
+        rate, own = sample.from_mean
+        yield Problem(
+            code="averages-differ",
+            message=f"the prints, each of one iteration, come to {rate:.6g}, and the log's own "
+            f"mean of all iterations over the same steps is {own:.6g}: print every iteration",
+        )
+        return
     if sample.apart:
         words = ", ".join(f"{name} {rate:.6g}" for name, rate in sample.apart)
         yield Problem(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -80,6 +81,31 @@ def sizes(parsed: ParsedLog) -> Sizes:
         batch_by_words=logged if lines is None else None,
         problems=odd,
     )
+
+
+def refusal(parsed: ParsedLog, size: Sizes) -> Iterator[Problem]:
+    """Yield why no rate is made of times: their lines say another work of an iteration.
+
+    Some programs count the work of one iteration for all of a window; either will do.
+    """
+    columns = parsed.timeline.windows.columns()
+    stated = columns["work_each"]
+    known = np.isnan(columns["rate"]) & (stated > 0)
+    if size.global_batch is None or not known.any():
+        return
+    times = size.global_batch / stated[known]
+    each, of_window = (
+        np.abs(times - 1),
+        np.abs(times / parsed.timeline.windows.iterations()[known] - 1),
+    )
+    if min(float(np.median(each)), float(np.median(of_window))) > _ROUNDING:
+        yield Problem(
+            code="unknown-scale",
+            message=f"by the batch size and the devices an iteration is of {size.global_batch:g} "
+            f"{parsed.fmt.unit}, and by the samples and the steps a second of its lines "
+            f"of {float(np.median(stated[known])):.4g}: where gradients are accumulated, the batch "
+            "size of a device is that of an update",
+        )
 
 
 def _world(parsed: ParsedLog) -> tuple[int | None, Source | None, tuple[Problem, ...]]:

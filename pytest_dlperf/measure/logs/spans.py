@@ -37,6 +37,8 @@ class RateSeries:
     rate: Floats
     #: As printed, scaled.
     printed_rate: Floats
+    #: Of all iterations until the last one, by the log's own mean, scaled.
+    mean_rate: Floats
     work: Floats
     seconds: Floats
     wait_seconds: Floats
@@ -136,6 +138,7 @@ def scaled(
         last=window["last"],
         rate=rate,
         printed_rate=np.where(by_rate, printed * scale, made),
+        mean_rate=window["mean_rate"] * scale,
         work=work,
         seconds=seconds,
         wait_seconds=seconds * share,

@@ -108,7 +108,7 @@ def count_at_once(
 
 def _windows(columns: Columns) -> dict[str, Floats]:
     rate, seconds = columns["rate"], columns["seconds"]
-    wait = columns["data_wait_seconds"]
+    wait, mean = columns["data_wait_seconds"], columns["mean_rate"]
     rate = np.where((rate > LEAST) & (rate < MOST), rate, np.nan)
     return {
         "rate": rate,
@@ -116,6 +116,7 @@ def _windows(columns: Columns) -> dict[str, Floats]:
         "seconds_each": np.where((seconds > LEAST) & (seconds < MOST), seconds, np.nan),
         "wait_each": np.where((wait >= 0) & (wait < MOST), wait, np.nan),
         "work_each": columns["work"],
+        "mean_rate": np.where((mean > LEAST) & (mean < MOST), mean, np.nan),
         "label_start": columns["start"],
         "at_s": columns["at_s"],
         "prints": columns["prints"] if columns.has("prints") else np.ones(len(rate)),

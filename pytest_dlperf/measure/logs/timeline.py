@@ -150,7 +150,7 @@ class Timeline:
         # Where only the whole run has a rate there is no window.
         begun = self.steps if self._format.averaging == "whole" else len(self.windows)
         # An evaluation's time is in the record after it.
-        waits = self.bars.aside or self.untrained.has_words
+        waits = self.bars.aside or self.untrained.has_words or self._mean.awaits_tick
         return begun >= _EARLIEST and not waits
 
     def _add_at_once(self, columns: Columns) -> bool:
@@ -337,6 +337,7 @@ class Timeline:
             seconds_each=own_seconds,
             wait_each=wait,
             work_each=record.work,
+            mean_rate=measured(record.mean_rate),
             label=step + 1 - self._format.first_step,
             label_start=record.start,
             at_s=at_s,

@@ -37,6 +37,8 @@ class LogWindow:
     label: int
     label_start: int | None
     work_each: float | None = None
+    #: As printed, in the format's scope: of all iterations until the last one of the window.
+    mean_rate: float | None = None
     at_s: float | None = None
     prints: int = 1
     epoch_begins: bool = False
@@ -154,6 +156,7 @@ def _merged(left: dict[str, Floats], right: dict[str, Floats]) -> dict[str, Floa
         "seconds_each": mean("seconds_each"),
         "wait_each": mean("wait_each"),
         "work_each": mean("work_each"),
+        "mean_rate": right["mean_rate"],
         "label": right["label"],
         "label_start": left["label_start"],
         "at_s": right["at_s"],

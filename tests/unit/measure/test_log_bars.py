@@ -278,3 +278,21 @@ def test_a_bar_that_counts_steps_has_the_batch_on_top(tmp_path: Path, unit: str)
 
 def test_what_a_bar_of_an_unknown_unit_counts_is_not_known(tmp_path: Path) -> None:
     assert codes(read(tmp_path, counting("rows"))) == {"unknown-format"}
+
+
+@pytest.mark.parametrize("each_s", [0.13, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("pause_s", [0.4, 3.3, 20.0])
+def test_whole_seconds_after_an_evaluation_begin_with_the_next_one(
+    tmp_path: Path, each_s: float, pause_s: float
+) -> None:
+    lines, seconds = [BEGINS, f"  Total optimization steps = {400}"], 0.0
+    for i in range(1, 401):
+        seconds += each_s
+        lines.append(bar(i, 400, seconds))
+        if i % 50 == 0:
+            lines += [EVALUATION, *(bar(j, 25, j * pause_s / 25) for j in range(1, 26))]
+            seconds += pause_s
+
+    result = read(tmp_path, [*lines, LOSS])
+
+    assert result.throughput == pytest.approx(BATCH / each_s, rel=0.02)

@@ -320,3 +320,83 @@ def test_a_clock_that_is_set_back_is_no_time_of_iterations(tmp_path: Path) -> No
     result = by_step(tmp_path / "train.log", write, **SIZES)
 
     assert result.throughput == pytest.approx(64 / 3)
+
+
+def detectron2(every: int, evaluation: str) -> str:
+    """Return prints 20 iterations of 0.2 s apart, with evaluations of 30 s after some of them."""
+    time, lines = START, ["SOLVER:", "  IMS_PER_BATCH: 16"]
+    for i in range(1, 61):
+        time += timedelta(seconds=4)
+        lines.append(
+            f"[{time:%m/%d %H:%M:%S} d2.utils.events]:  eta: 0:02:30  iter: {20 * i - 1}  "
+            "total_loss: 6.9  time: 0.2000  last_time: 0.2000  data_time: 0.0010  "
+            "last_data_time: 0.0010   lr: 0.002  max_mem: 2706M"
+        )
+        if i % every == 0:
+            lines.append(f"[{time:%m/%d %H:%M:%S} d2.evaluation.evaluator]: {evaluation}")
+            time += timedelta(seconds=30)
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("every", [5, 2, 1])
+def test_prints_after_an_evaluation_do_not_contradict_rates(tmp_path: Path, every: int) -> None:
+    prints = detectron2(every, "Start inference on 100 batches")
+
+    result = read(tmp_path / "train.log", prints, world_size=1)
+
+    assert result.throughput == pytest.approx(16 / 0.2)
+    assert codes(result) == {"left-out"}
+    assert "before" in message(result, "left-out")
+
+
+def test_prints_without_an_evaluation_contradict_rates_as_ever(tmp_path: Path) -> None:
+    prints = detectron2(5, "Start inference on 100 batches").replace(
+        "time: 0.2000", "time: 0.1000"
+    )
+
+    result = read(tmp_path / "train.log", prints, world_size=1)
+
+    assert "80: 0.2 s an iteration" in message(result, "clock-mismatch")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING: torch.utils.checkpoint: please pass in use_reentrant=True or False explicitly.",
+        "reading /data/test/shard-000.tar",
+        "args: eval_steps=100 --eval-interval=10 test_size: 4 save_dir=out/checkpoint",
+        "best_val_loss_so_far 2.3, lr 0.1",
+        "latest valid_tokens 4096",
+    ],
+)
+def test_a_part_of_a_path_or_of_a_setting_names_no_evaluation(tmp_path: Path, line: str) -> None:
+    prints = deepspeed(lambda _: 37.7).replace("\n", f"\n{line}\n")
+
+    result = read(tmp_path / "train.log", prints, **SIZES)
+
+    assert result.throughput is None
+    assert "clock-mismatch" in codes(result)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "***** Running Evaluation *****",
+        "{'eval_loss': 1.2, 'eval_runtime': 30.0}",
+        "Running validation...",
+        "[eval] step 3",
+        "Epoch 3: val_loss 0.3",
+        '{"key": "eval_start", "value": null}',
+        "Saving model checkpoint to ./out/checkpoint-500",
+        "Saved checkpoint.",
+        "Evaluating: 100%",
+        "Test set: average loss 0.2",
+    ],
+)
+def test_what_is_done_between_prints_is_named_by_its_words(tmp_path: Path, line: str) -> None:
+    prints = deepspeed(lambda _: 37.7).replace("\n", f"\n{line}\n")
+
+    result = read(tmp_path / "train.log", prints, **SIZES)
+
+    assert result.throughput == pytest.approx(85)
+    assert "1282 s passed there" in message(result, "left-out")

@@ -293,3 +293,34 @@ def test_a_users_running_mean_of_few_digits_gives_no_number(tmp_path: Path, grou
     result = read(tmp_path / "train.log", text, fmt=fmt, batch_size_per_device=1, world_size=1)
 
     assert "too coarse" in message(result, "insufficient-data")
+
+
+def deepspeed(current: float, mean: float, every: int) -> str:
+    """Return prints whose mean has a first iteration of 60 s, and all others by ``mean``."""
+    lines = []
+    for step in range(every, 801, every):
+        running = 64 * step / (60 + 64 * (step - 1) / mean)
+        lines.append(
+            f"[INFO] [timer.py:260:stop] epoch=0/micro_step={step}/global_step={step}, "
+            f"RunningAvgSamplesPerSec={running:.4f}, CurrSamplesPerSec={current}, MemAllocated=1GB"
+        )
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("every", [10, 1])
+@pytest.mark.parametrize("mean", [22.9, 50.0, 150.0])
+def test_a_log_whose_own_mean_is_another_gives_no_number(
+    tmp_path: Path, mean: float, every: int
+) -> None:
+    result = read(tmp_path / "train.log", deepspeed(64.0, mean, every))
+
+    assert result.throughput is None
+    assert f"is {mean:g}" in message(result, "averages-differ").replace(".0:", ":")
+
+
+@pytest.mark.parametrize("every", [10, 1])
+def test_a_slow_begin_is_in_the_mean_and_contradicts_nothing(tmp_path: Path, every: int) -> None:
+    result = read(tmp_path / "train.log", deepspeed(64.0, 63.0, every))
+
+    assert result.throughput == pytest.approx(64)
+    assert not codes(result)

@@ -335,3 +335,33 @@ def test_the_batch_of_all_devices_is_that_of_the_settings_of_detectron2(nameless
     text += "".join(line.format(i) for i in range(19, 1000, 20))
 
     assert read(nameless, text).throughput == pytest.approx(32.0)
+
+
+def paddlenlp(samples: float) -> str:
+    """Return prints 10 updates of 0.2 s apart."""
+    return "\n".join(
+        f"[2025-03-04 10:00:00,123] [    INFO] - loss: 11.0, learning_rate: 2.99e-05, "
+        f"global_step: {step}, interval_runtime: 2.0, interval_samples_per_second: {samples}, "
+        "interval_steps_per_second: 5.0, epoch: 0.0265"
+        for step in range(10, 210, 10)
+    )
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples", "rate"),
+    [
+        (8, 320.0, 320.0),
+        # Versions of 2022 count one update for all ten
+        (8, 32.0, 320.0),
+        # Gradients are accumulated
+        (4, 320.0, None),
+        (16, 320.0, None),
+    ],
+)
+def test_samples_and_steps_of_a_line_contradict_a_batch(
+    nameless: Path, batch: int, samples: float, rate: float | None
+) -> None:
+    result = read(nameless, paddlenlp(samples), world_size=8, batch_size_per_device=batch)
+
+    assert result.throughput == (None if rate is None else pytest.approx(rate))
+    assert ("unknown-scale" in codes(result)) is (rate is None)

@@ -35,6 +35,7 @@ _clas2020 = parser(
 _TRAINER_STEP: Final = Field(rb"\bglobal_step: ", rb",")
 _TRAINER_RUNTIME: Final = Field(rb"\binterval_runtime: ")
 _STEPS_A_SECOND: Final = Field(rb"\binterval_steps_per_second: ")
+_SAMPLES_A_SECOND: Final = Field(rb"\binterval_samples_per_second: ")
 _TRAINER_LOSS: Final = Loss(rb"\bloss: ")
 
 
@@ -44,7 +45,9 @@ def _nlp_numbers(line: bytes) -> Mapping[str, float | None] | None:
     speed = _STEPS_A_SECOND(line)
     if step is None or runtime is None or speed is None:
         return None
-    return {"step": step, "runtime": runtime, "speed": speed, "loss": _TRAINER_LOSS(line)}
+    samples = _SAMPLES_A_SECOND(line)
+    loss = _TRAINER_LOSS(line)
+    return {"step": step, "runtime": runtime, "speed": speed, "samples": samples, "loss": loss}
 
 
 def _nlp_fields(numbers: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
@@ -56,6 +59,8 @@ def _nlp_fields(numbers: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
     runtime, speed = fields.pop("runtime"), fields.pop("speed")
     # The speed has few digits, but the updates are a whole number.
     updates = np.rint(np.clip(runtime * speed, 0.0, 1e9))
+    if "samples" in fields:
+        fields["work"] = fields.pop("samples") * runtime / updates
     return {**fields, "seconds": runtime / updates, "is_record": updates >= 1}
 
 
@@ -205,7 +210,7 @@ FORMATS: Final = built_in(
     ),
     # PaddleNLP's Trainer, from 2022: ``paddlenlp/trainer/trainer.py``. The log's head has the
     # batch of an update. ``interval_samples_per_second`` counts one update for all of them in
-    # versions of 2022, and is not used.
+    # versions of 2022: it makes no rate, and must agree.
     Format(
         name="paddlenlp-trainer",
         framework="paddle",

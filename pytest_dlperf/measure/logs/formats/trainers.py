@@ -217,7 +217,7 @@ FORMATS: Final = built_in(
     ),
     # DeepSpeed: ``ThroughputTimer`` of ``deepspeed/utils/timer.py``. ``CurrSamplesPerSec`` is the
     # global batch over the time of the printed step; the running mean next to it starts with the
-    # second step and is not used.
+    # second step, and must agree.
     Format(
         name="deepspeed",
         framework="torch",
@@ -231,6 +231,7 @@ FORMATS: Final = built_in(
             Field(rb"/global_step="),
             required={"rate"},
             rate=Field(rb"\bCurrSamplesPerSec="),
+            mean_rate=Field(rb"\bRunningAvgSamplesPerSec="),
             # Its GB are 2**30 bytes.
             memory_bytes=Field(rb"\bMaxMemAllocated=", rb"GB\b", per=GIB),
         ),

@@ -119,6 +119,7 @@ FORMATS: Final = built_in(
             ),
             alone={"rate"},
             rate=Field(rb"\bCurSamplesPerSec="),
+            mean_rate=Field(rb"\bAvgSamplesPerSec="),
             seconds=Field(rb"\|E2E latency=", rb"s\b"),
         ),
         several_lines=True,
