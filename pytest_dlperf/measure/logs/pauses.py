@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PAUSE: Final = re.compile(
     rb"(?<![\w./\\-])(?:"
     rb"(?:eval(?:uat(?:e|ed|es|ing|ion))?|valid(?:at(?:e|ed|es|ing|ion))?|val|test(?:ing|ed)?"
-    rb"|inference|checkpoint(?:s|ed|ing)?|sav(?:e|ed|es|ing)(?:_(?:checkpoint|model|state)\w{0,16})?)"
+    rb"|inference|checkpoint(?:s|ed|ing)?|(?:save[ds]?|saving)(?:_(?:checkpoint|model|state)\w{0,16})?)"
     rb"(?![\w/\\=-]|\.\w)"
     rb"|(?:eval|val|valid|validation|test)[_/](?:start|stop|loss|acc|ppl|perplexity|score|metric"
     rb"|runtime|error|top\d|map|miou|bleu|f1|auc|bpb)"

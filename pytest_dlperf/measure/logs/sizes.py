@@ -89,22 +89,20 @@ def refusal(parsed: ParsedLog, size: Sizes) -> Iterator[Problem]:
     Some programs count the work of one iteration for all of a window; either will do.
     """
     columns = parsed.timeline.windows.columns()
-    stated = columns["work_each"]
-    known = np.isnan(columns["rate"]) & (stated > 0)
-    if size.global_batch is None or not known.any():
+    has_times = np.isnan(columns["rate"]) & (columns["work_each"] > 0)
+    if size.global_batch is None or not has_times.any():
         return
-    times = size.global_batch / stated[known]
-    each, of_window = (
-        np.abs(times - 1),
-        np.abs(times / parsed.timeline.windows.iterations()[known] - 1),
-    )
-    if min(float(np.median(each)), float(np.median(of_window))) > _ROUNDING:
+    stated = columns["work_each"][has_times]
+    iterations = parsed.timeline.windows.iterations()[has_times]
+    times = size.global_batch / stated
+    apart = [float(np.median(np.abs(times / count - 1))) for count in (1, iterations)]
+    if min(apart) > _ROUNDING:
         yield Problem(
             code="unknown-scale",
             message=f"by the batch size and the devices an iteration is of {size.global_batch:g} "
-            f"{parsed.fmt.unit}, and by the samples and the steps a second of its lines "
-            f"of {float(np.median(stated[known])):.4g}: where gradients are accumulated, the batch "
-            "size of a device is that of an update",
+            f"{parsed.fmt.unit}, and by the samples and the steps a second of its lines of "
+            f"{float(np.median(stated)):.4g}: where gradients are accumulated, the batch size of "
+            "a device is that of an update",
         )
 
 
