@@ -88,6 +88,8 @@ def refusal(parsed: ParsedLog, size: Sizes) -> Iterator[Problem]:
 
     Some programs count the work of one iteration for all of a window; either will do.
     """
+    if parsed.fmt.unit == ITERATIONS:
+        return
     columns = parsed.timeline.windows.columns()
     has_times = np.isnan(columns["rate"]) & (columns["work_each"] > 0)
     if size.global_batch is None or not has_times.any():

@@ -74,8 +74,10 @@ def test_every_format(tmp_path: Path, name: str, writer: Writer, chatter: int):
     most = 0.401 if named(name).bar else 12.0
     for i in range(400):
         line = writer(i, generator.uniform(0.4, most))
-        # The writer of a line knows no mean of those before
-        lines.append(re.sub(r"AvgSamplesPerSec=[\d.]+", "AvgSamplesPerSec=-inf", line))
+        if name in {"deepspeed", "deepspeed-chat"}:
+            # The writer of a line knows no mean of those before
+            line = re.sub(r"AvgSamplesPerSec=[\d.]+", "AvgSamplesPerSec=-inf", line)
+        lines.append(line)
         lines += [f"some other words {i} of step {k}" for k in range(chatter)]
     path = tmp_path / "x_gpu1_bs16.log"
     path.write_text("\n".join(lines), encoding="utf-8")
