@@ -181,7 +181,7 @@ def test_another_unit_than_the_logs_is_an_error(
         (
             [line(i, rate="0.0") for i in range(20)],
             {"log_format": pattern(OWN)},
-            "20 iterations are in the log, and none has a rate or a time that is a number above 0",
+            "20 iterations are in the log: none has a rate or a time that is a number above 0",
         ),
         (
             LINES[:15],
