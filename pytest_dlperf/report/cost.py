@@ -43,6 +43,19 @@ def shown_figures(cost: CostComparison, *, every: bool) -> list[CostFigure]:
     return [figure for figure in cost.figures if figure.increase]
 
 
+def column_cells(cost: CostComparison) -> tuple[str, str, str, str]:
+    """Return what the first rank asks for: FLOPs of all dtypes, launches, collectives, memory."""
+    first = cost.figures[0].rank
+    sums = dict.fromkeys(("flops", "launches", "collectives", "peak_memory"), 0)
+    for figure in cost.figures:
+        if figure.name in sums and figure.rank == first:
+            sums[figure.name] += figure.now
+    flops, launches, collectives, memory = (
+        scaled(value, meaning_of(name).unit) for name, value in sums.items()
+    )
+    return flops, launches, collectives, memory
+
+
 def in_brief(cost: CostComparison) -> str:
     """Return a cost in a line, that of the first rank."""
     first = cost.figures[0].rank

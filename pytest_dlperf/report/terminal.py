@@ -28,8 +28,12 @@ _COLUMNS: Final = (
     "memory",
     "runs",
 )
+#: Those of a session that traces, and times nothing.
+_COST_COLUMNS: Final = ("FLOPs", "launches", "collectives", "peak memory")
 #: Columns that a narrow terminal does without, the first to go first.
-_LEAST: Final = ("memory", "speedup", "runs", "sees", "90 % interval", "baseline")
+_LEAST: Final = (
+    "memory", "speedup", "runs", "sees", "90 % interval", "baseline", "collectives", "launches",
+)  # fmt: skip
 _COLOURS: Final = {Standing.FAILED: "red", Standing.APART: "yellow", Standing.PASSED: "green"}
 _GAP: Final = "  "
 
@@ -55,11 +59,12 @@ def table(outcomes: Sequence[Outcome], width: int, *, verbose: bool = False) -> 
     ``verbose`` leaves columns out last, and adds the runs.
     """
     rows = [_cells(outcome) for outcome in outcomes]
+    every = _COLUMNS if _is_timed(outcomes) else _COST_COLUMNS
     widths = {
         name: max(columns(row[name]) for row in [*rows, {name: name}])
-        for name in (_CASE, *_COLUMNS, _VERDICT)
+        for name in (_CASE, *every, _VERDICT)
     }
-    next_to_id = _fitting(widths, width - widths[_CASE], fewest=len(_COLUMNS) if verbose else 2)
+    next_to_id = _fitting(widths, width - widths[_CASE], fewest=len(every) if verbose else 2)
     kept = _fitting(widths, width, fewest=0) if next_to_id is None else next_to_id
     assert kept is not None
     lines = [
@@ -72,7 +77,7 @@ def table(outcomes: Sequence[Outcome], width: int, *, verbose: bool = False) -> 
         text = _figures(row, kept, widths, row[_CASE], next_to_id)
         lines.append(Line(text, row[_VERDICT], colour))
         lines += _runs(outcome) if verbose else []
-    left_out = [name for name in _COLUMNS if name not in kept]
+    left_out = [name for name in every if name not in kept]
     if left_out:
         text = f"(a wider terminal shows {', '.join(left_out)} as well)"
         lines += [Line(part) for part in textwrap.wrap(text, width)]
@@ -81,7 +86,7 @@ def table(outcomes: Sequence[Outcome], width: int, *, verbose: bool = False) -> 
 
 def _fitting(widths: Mapping[str, int], width: int, *, fewest: int) -> list[str] | None:
     """Return the columns that fit with the verdict; None if there are less than ``fewest``."""
-    kept = list(_COLUMNS)
+    kept = [name for name in widths if name not in {_CASE, _VERDICT}]
     for name in ("", *_LEAST):
         kept = [column for column in kept if column != name]
         if sum(len(_GAP) + widths[column] for column in (*kept, _VERDICT)) <= width:
@@ -102,6 +107,11 @@ def _figures(
     return _GAP.join([first, *figures_, ""])
 
 
+def _is_timed(outcomes: Sequence[Outcome]) -> bool:
+    """Return whether rates are shown: all but sessions of costs alone have some."""
+    return any(o.measurement is not None for o in outcomes) or not any(o.cost for o in outcomes)
+
+
 def _cells(outcome: Outcome) -> dict[str, str]:
     measurement, judgement = outcome.measurement, outcome.judgement
     verdict = str(judgement.verdict) + (f" ({outcome.update})" if outcome.update else "")
@@ -111,7 +121,9 @@ def _cells(outcome: Outcome) -> dict[str, str]:
         verdict += " [taken]"
     cells = {_CASE: printable(outcome.case.id), _VERDICT: verdict}
     if measurement is None:
-        return cells | dict.fromkeys(_COLUMNS, figures.ABSENT)
+        absent = dict.fromkeys((*_COLUMNS, *_COST_COLUMNS), figures.ABSENT)
+        costs = () if outcome.cost is None else cost.column_cells(outcome.cost)
+        return cells | absent | dict(zip(_COST_COLUMNS, costs, strict=False))
     runs = str(len(measurement.runs))
     if measurement.disturbed_runs:
         runs += f" (+{len(measurement.disturbed_runs)} disturbed)"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Columns that an id keeps on a narrow terminal.
 _ID: Final = 16
+#: Seconds between two lines about a trace, where no line moves.
+_TOLD_EVERY_S: Final = 10.0
 
 
 class Quiet:
@@ -123,6 +125,8 @@ class Live(Quiet):
         self._case_id = ""
         #: Whether the terminal's line is ours: what pytest has written on it stays.
         self._has_line = False
+        #: When a trace was told of last, where no line moves.
+        self._told_s = 0.0
 
     def expect(self, forecast: Forecast) -> None:
         """Take what the session is to measure."""
@@ -187,10 +191,18 @@ class Live(Quiet):
         self._move(case, f"{iterations}/{case.protocol.iterations}{self._rate}")
 
     def traces(self, case: Case, number: int, of: int, words: str) -> None:
-        """Show it, where the line moves."""
+        """Show it, where the line moves; else say it once in a while."""
         self._number, self._of = number, of
         if self._moving:
             self._move(case, words or "starting", noun="trace")
+            return
+        now_s = time.monotonic()
+        if words == "starting":
+            self._told_s = now_s
+        elif words and now_s - self._told_s >= _TOLD_EVERY_S:
+            self._told_s = now_s
+            arm = f" {number} of {of}" if of > 1 else ""
+            self._line(f"dlperf: {case.id}: trace{arm}: {words}")
 
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Say what a run measured."""

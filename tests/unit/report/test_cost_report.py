@@ -14,6 +14,7 @@ from pytest_dlperf.judge.verdict import judgement_by
 from pytest_dlperf.report import pull_request
 from pytest_dlperf.report.cost import error_words, predicted_words, terminal_lines
 from pytest_dlperf.report.page.cost_section import cost_section
+from pytest_dlperf.report.terminal import table
 from tests.helpers.costs import LAYERS, PRODUCT_FLOPS, cost_record, operator_in
 
 [CASE] = expand(suite="net", workload="w:build", batch_size_per_device=4, layout="1n8g")
@@ -40,6 +41,14 @@ def test_the_terminal_has_the_figures_that_changed():
         "  FLOPs in bfloat16  834 GFLOP  898 GFLOP  +7.7 %",
         "  launches                 451        483  +7.1 %",
     ]
+
+
+def test_the_table_of_a_session_has_columns_of_costs():
+    heading, row = (line.plain.split() for line in table([CHANGED], 200))
+    assert heading == ["case", "FLOPs", "launches", "collectives", "peak", "memory", "verdict"]
+    assert row == [CASE.id, "898", "GFLOP", "483", "64", "7.916", "GiB", "regressed"]
+    narrow = [line.plain for line in table([CHANGED], 60)]
+    assert any("a wider terminal shows" in line for line in narrow)
 
 
 def test_of_a_first_cost_it_has_a_line():

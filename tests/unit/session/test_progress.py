@@ -61,3 +61,23 @@ def test_the_rate_is_by_the_work_that_ranks_said(
     assert " 2.000 iterations/s" in rate_of_a_run(1)
     live.run_ended(case(), summary)
     assert " 128.0 samples/s" in rate_of_a_run(2)
+
+
+def test_where_no_line_moves_a_trace_is_told_of_every_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = Terminal()
+    terminal.isatty = False
+    plugins = {"terminalreporter": terminal}
+    config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
+    told: list[str] = []
+    monkeypatch.setattr(progress, "write_line", lambda _, text: told.append(text))
+    live = progress.Live(config)
+    for second, words in enumerate(
+        ["starting", *[f"step 1 of 2, {n} operators" for n in range(25)]]
+    ):
+        monkeypatch.setattr(progress.time, "monotonic", lambda second=second: float(second))
+        live.traces(case(), 1, 2, words)
+    assert told == [
+        f"dlperf: {case().id}: trace 1 of 2: step 1 of 2, {n} operators" for n in (9, 19)
+    ]
