@@ -150,3 +150,10 @@ def test_loss_that_autocast_refuses_on_gpus_is_refused():
         x = torch.empty(8, device=DEVICE)
         with pytest.raises(RuntimeError, match="binary_cross_entropy is refused"):
             F.binary_cross_entropy(x, x)
+
+
+def test_recurrent_layers_are_in_the_dtype_of_autocast():
+    with trace_autocast(dtype=torch.bfloat16):
+        layer = torch.nn.LSTM(8, 8).to(DEVICE)
+        out, _ = layer(torch.empty(2, 3, 8, device=DEVICE))
+        assert out.dtype == torch.bfloat16

@@ -45,6 +45,9 @@ FLOAT32_RESULT: Final = frozenset({
 })  # fmt: skip
 #: That which CUDA's refuses. All others cast to float32.
 REFUSED: Final = "binary_cross_entropy"
+#: A CPU's in place of cuDNN's, which only a build for CUDA has: both cast to the dtype of
+#: autocast, as ``aten/src/ATen/cudnn/AutocastRNN.cpp`` of PyTorch says.
+_CPU_RNN: Final = "mkldnn_rnn_layer"
 
 
 @contextlib.contextmanager
@@ -66,7 +69,7 @@ def gpu_autocast() -> Iterator[None]:
             for name in sorted(on_cuda):
                 if name not in on_cpu or packet_of(name) not in LOWER:
                     library.impl(name, _implementation(name, casts))
-            for name in sorted(on_cpu - on_cuda):
+            for name in sorted(on_cpu - on_cuda - {_CPU_RNN}):
                 library.impl(name, torch.library.fallthrough_kernel)
         with contextlib.ExitStack() as opened:
             opened.enter_context(wrapped(torch, "clear_autocast_cache", casts.cleared_with))
