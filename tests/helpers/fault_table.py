@@ -1,4 +1,4 @@
-"""The table of faults in benchmarks/faults.md: rows of this run replace those of the same fault."""
+"""The table of faults in benchmarks/faults.md: rows of this run replace those of a fault."""
 
 from __future__ import annotations
 

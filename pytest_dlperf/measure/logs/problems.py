@@ -11,6 +11,8 @@ import numpy as np
 from pytest_dlperf.core.quantity import same_precision
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs import clocks
+from pytest_dlperf.measure.logs.by_clock import FINER
+from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog
 from pytest_dlperf.measure.logs.rules import Selection
 from pytest_dlperf.measure.logs.sizes import Sizes, counts_unit
@@ -87,6 +89,11 @@ def refusal(
         )
     if not len(selection.series):
         return _insufficient(_nothing_left(parsed, series))
+    if fmt.tick_s and (seconds_needed := _seconds_needed(selection.series, fmt)):
+        return _insufficient(
+            f"the bar shows whole seconds, and {selection.series.seconds.sum():.3g} s of it were "
+            f"measured after the warm-up, where {seconds_needed:.3g} s are needed"
+        )
     if selection.throughput is None:
         if not selection.series.knows_work.all():
             return (
@@ -101,6 +108,18 @@ def refusal(
             f"({_clock_of(parsed)})"
         )
     return ()
+
+
+def _seconds_needed(series: RateSeries, fmt: Format) -> float:
+    """Return how many seconds a clock of whole ones needs, where fewer were measured; else 0.
+
+    A time between two of its changes is wrong by an iteration at most, or by a second.
+    """
+    if not series.knows_work.all():
+        return 0.0
+    seconds = float(series.seconds.sum())
+    needed = FINER * min(fmt.tick_s, seconds / float(series.iterations.sum()))
+    return needed if seconds < needed * (1 - 1e-6) else 0.0
 
 
 def _no_rates(parsed: ParsedLog, size: Sizes, series: RateSeries) -> tuple[Problem, ...]:

@@ -296,3 +296,21 @@ def test_whole_seconds_after_an_evaluation_begin_with_the_next_one(
     result = read(tmp_path, [*lines, LOSS])
 
     assert result.throughput == pytest.approx(BATCH / each_s, rel=0.02)
+
+
+@pytest.mark.parametrize("total", [64, 72, 90, 400])
+@pytest.mark.parametrize("each_s", [0.11, 0.37, 0.5, 0.7, 1.9])
+def test_a_short_bar_is_read_within_its_clock_or_refused(
+    tmp_path: Path, total: int, each_s: float
+) -> None:
+    for phase in (0.0, 0.3, 0.6, 0.9):
+        lines = [
+            f"Epoch 0: {bar(done, total, each_s * done + phase)[:-1]}, v_num=0]"
+            for done in range(1, total + 1)
+        ]
+        result = read(tmp_path, lines)
+        if result.throughput is None:
+            assert "insufficient-data" in codes(result)
+            assert each_s * (total - 50) < 30
+        else:
+            assert result.throughput == pytest.approx(BATCH / each_s, rel=0.055)
