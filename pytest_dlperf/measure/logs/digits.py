@@ -216,6 +216,10 @@ class Text:
         Such lines have their numbers at the same places. None if there are more than ``most`` of
         such shapes: then lines of one skeleton are looked for at less cost.
         """
+        # An early end, where nearly each line is another one.
+        part = 4 * int(most) + 1
+        if len({*self._zeros.split(b"\n", part)[:part]}) > most:
+            return None
         groups = _grouped(self._zeros.split(b"\n")[:-1], most)
         if groups is None:
             return None

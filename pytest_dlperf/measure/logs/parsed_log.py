@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pytest_dlperf.measure.logs import facts, rules, trained
+from pytest_dlperf.measure.logs.block import Block
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, LINE_BYTES
 from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.declare import Format
@@ -100,7 +101,7 @@ def read(
     counting = None
     ends = []
     for stretch in stretches:
-        blocks: Iterable[bytes] = _watched(stretch, log_facts)
+        blocks: Iterable[Block] = _watched(stretch, log_facts)
         if counting is None and (begin := _begin(iter(blocks), options.fmt, log_facts)):
             fmt, blocks = begin
             if options.in_iterations:
@@ -137,10 +138,10 @@ class _Counting:
         self._reader = Reader(heard, stamped=rules.needs_stamps(options.rule))
         self._sieve = Sieve(heard.anchors)
 
-    def take(self, blocks: Iterable[bytes]) -> None:
+    def take(self, blocks: Iterable[Block]) -> None:
         """Take in plain blocks, whole lines."""
-        for text in self._sieve.texts(blocks):
-            self.timeline.add(self._joined.columns(self._reader.columns(text)))
+        for block in self._sieve.blocks(blocks):
+            self.timeline.add(self._joined.columns(self._reader.columns(block)))
         self.timeline.add(self._joined.end())
 
     @property
@@ -154,24 +155,25 @@ class _Counting:
         return self.timeline.iterations if self.timeline.steps > 1 else 0
 
 
-def _watched(blocks: Iterable[bytes], log_facts: Facts) -> Iterator[bytes]:
+def _watched(texts: Iterable[bytes], log_facts: Facts) -> Iterator[Block]:
     """Pass the blocks on, whole lines, and take in what each says of the run.
 
     A file that ends within a line may end within a number: that line is no record, unless it ends
     as the one before it does, with a word behind its last number.
     """
     before = b""
-    for block in blocks:
+    for text in texts:
+        block = Block(text)
         log_facts.watch(block)
         end = block.rfind(b"\n") + 1
         if end:
             before = block[block.rfind(b"\n", 0, end - 1) + 1 : end - 1]
         last = block[end:]
         if last and _last_words(last) and _last_words(last) == _last_words(before):
-            yield block + b"\n"
+            yield Block(block + b"\n")
             continue
         log_facts.cut_line = last[:LINE_BYTES]
-        yield block[:end]
+        yield block if not last else Block(block[:end])
 
 
 def _last_words(line: bytes) -> bytes:
@@ -181,8 +183,8 @@ def _last_words(line: bytes) -> bytes:
 
 
 def _begin(
-    blocks: Iterator[bytes], declared: Format | None, log_facts: Facts
-) -> tuple[Format, Iterable[bytes]] | None:
+    blocks: Iterator[Block], declared: Format | None, log_facts: Facts
+) -> tuple[Format, Iterable[Block]] | None:
     """Return the format, and the blocks from the first that has a record on; None if none has.
 
     Programs print their configuration before they train: later blocks are not searched for it.
@@ -190,12 +192,13 @@ def _begin(
     needed = b""
     for block in blocks:
         log_facts.look(block)
-        fmt = declared or sniff(needed + block)
-        if fmt is not None and any(anchor in block for anchor in fmt.anchors):
+        with_needed = Block(needed + block) if needed else block
+        fmt = declared or sniff(with_needed)
+        if fmt is not None and any(map(block.__contains__, fmt.anchors)):
             if fmt.by_block is not None:
                 fmt = fmt.by_block(fmt, block)
             log_facts.restarts.begin(fmt.anchors, block)
-            return fmt, itertools.chain([needed + block], blocks)
+            return fmt, itertools.chain([with_needed], blocks)
         if len(needed) < BLOCK_BYTES:
             needed += b"".join(line + b"\n" for line in needed_before(block))
     return None

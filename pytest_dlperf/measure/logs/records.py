@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pytest_dlperf.measure.logs.block import MOST_KINDS, Block
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, lines_with, untagged
 from pytest_dlperf.measure.logs.clocks import Clock, sample
 from pytest_dlperf.measure.logs.declare import WHOLE_FIELDS, Format, LogRecord
@@ -43,13 +43,8 @@ if TYPE_CHECKING:
 FIELDS: Final = tuple(field.name for field in fields(LogRecord))
 NAMES: Final = (*FIELDS, *BESIDE)
 _WHOLE: Final = WHOLE_FIELDS | {"rank"}
-#: More shapes than this are no shapes: every line is another one.
-MOST_SHAPES: Final = 512
 #: A shape is learnt when so many lines of it have come: until then the parser costs less.
 _LINES_TO_LEARN: Final = 16
-#: Lines whose numbers are at the same places are read together if there are so many of them.
-_LINES_OF_SHAPE: Final = 200
-_DIGIT: Final = re.compile(rb"\d")
 
 
 class Columns:
@@ -125,31 +120,29 @@ class Reader:
         self.clock = Clock()
         self._format = fmt
         self._by_shape = fmt.by_shape and not stamped
-        #: Anchors whose digits decide whether a line has one.
-        self._digit_anchors = [
-            skeleton_of(anchor) for anchor in fmt.anchors if _DIGIT.search(anchor)
-        ]
         self._reading = Shapes(self._line_numbers, self._inputs)
         self.shapes: dict[bytes, Shape | None] = {}
-        #: Whether lines have their numbers at so many places that skeletons are looked for.
-        self._is_varied = False
         #: How many lines there were of skeletons that were not learnt yet.
         self._met: Counter[bytes] = Counter()
 
     def columns(self, text: bytes) -> Columns:
         """Return the records of plain text, whole lines."""
-        whole, groups = self._groups(text)
+        block = Block(text)
+        kinds = block.kinds_with(self._format.anchors) if self._looks_for_shapes else {}
         by_shape = [
             (shape, lines)
-            for skeleton, lines in groups
-            if (shape := self._shape(skeleton, whole, lines)) is not None
+            for kind, lines in kinds.items()
+            if (shape := self._shape(skeleton_of(kind), block.lines, lines)) is not None
         ]
-        if 2 * sum(len(lines) for _, lines in by_shape) <= len(whole):
+        if 2 * sum(len(lines) for _, lines in by_shape) <= sum(map(len, kinds.values())):
             # To join what the parser reads with few columns costs as much as they save.
-            rows = list(self._rows(text, self.clock))
+            rows = list(self._rows(block, self.clock))
             return Columns(len(rows), rows=rows)
         by_column: list[ByColumn] = []
-        by_parser = np.ones(len(whole), dtype=bool)
+        whole = block.lines
+        by_parser = np.zeros(len(whole), dtype=bool)
+        for lines in kinds.values():
+            by_parser[lines.lines] = True
         is_long = whole.line_ends - whole.line_starts > LINE_BYTES
         for shape, lines in by_shape:
             read = self._reading.read(shape, lines)
@@ -210,17 +203,9 @@ class Reader:
             for places, columns in by_column
         ]
 
-    def _groups(self, text: bytes) -> tuple[Text, list[tuple[bytes, Lines]]]:
-        """Return the lines of each skeleton; none if they are not looked for, or too many."""
-        if not self._by_shape or len(self.shapes) > 4 * MOST_SHAPES or not text:
-            return Text(b"\n"), []
-        whole = Text(text if text.endswith(b"\n") else text + b"\n")
-        if not self._is_varied:
-            shapes = whole.lines_by_shape(len(whole) / _LINES_OF_SHAPE + 1)
-            if shapes is not None:
-                return whole, [(skeleton_of(shape), lines) for shape, lines in shapes.items()]
-            self._is_varied = True
-        return whole, [*(whole.lines_by_skeleton(MOST_SHAPES) or {}).items()]
+    @property
+    def _looks_for_shapes(self) -> bool:
+        return self._by_shape and len(self.shapes) <= 4 * MOST_KINDS
 
     def _rows(self, text: bytes, clock: Clock | None = None) -> Iterator[Row]:
         """Yield what the parser reads of the lines, with their stamps if there is a clock."""
@@ -258,23 +243,20 @@ class Reader:
         if len(line) > LINE_BYTES:
             return None
         if not any(anchor in line for anchor in self._format.anchors):
-            may_have_one = any(anchor in skeleton for anchor in self._digit_anchors)
-            self.shapes[skeleton] = (
-                None if may_have_one else Shape(line, is_record=False, reads_all=True)
-            )
-        else:
-            self._met[skeleton] += len(lines)
-            if self._met[skeleton] < _LINES_TO_LEARN:
-                return None
-            shape = self._learn(line)
-            # That one may be odd: others show how records are read, not that there are none.
-            for place in (len(lines) // 2, len(lines) - 1) if shape is None else ():
-                later = self._learn(text.line(int(lines.lines[place])))
-                if later is not None and later.is_record:
-                    shape = later
-                    break
-            self.shapes[skeleton] = shape
-        return self.shapes[skeleton]
+            self.shapes[skeleton] = None  # others of its skeleton have one with their digits
+            return None
+        self._met[skeleton] += len(lines)
+        if self._met[skeleton] < _LINES_TO_LEARN:
+            return None
+        shape = self._learn(line)
+        # That one may be odd: others show how records are read, not that there are none.
+        for place in (len(lines) // 2, len(lines) - 1) if shape is None else ():
+            later = self._learn(text.line(int(lines.lines[place])))
+            if later is not None and later.is_record:
+                shape = later
+                break
+        self.shapes[skeleton] = shape
+        return shape
 
     def _learn(self, line: bytes) -> Shape | None:
         if self._format.in_order is not None and any(word in line for word in WORDS):

@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from pytest_dlperf.core.errors import UsageError, lookup
+from pytest_dlperf.measure.logs.block import Block
 from pytest_dlperf.measure.logs.clean import lines_with, whole_lines_with
 from pytest_dlperf.measure.logs.declare import Format, LogRecord
 
@@ -40,6 +41,7 @@ MODULES: Final = (
 
 def sniff(block: bytes) -> Format | None:
     """Return the format that reads the most lines of a block, or None if none reads any."""
+    block = Block(block)  # nearly all anchors are in none of its lines
     best: Format | None = None
     broken: BrokenFormatError | None = None
     most = 0

@@ -90,8 +90,6 @@ class Shape:
     line: bytes
     #: False where the parser reads nothing of them.
     is_record: bool
-    #: However many digits it has: it lacks what each record has.
-    reads_all: bool = False
     rules: dict[str, _Rule] = field(default_factory=dict)
     constants: dict[str, float] = field(default_factory=dict)
     derived: Derived | None = None
@@ -168,8 +166,6 @@ class Shapes:
         """Return what lines of one shape say."""
         count = len(lines)
         nowhere = np.zeros(count, dtype=bool)
-        if shape.reads_all:
-            return ReadLines({}, nowhere, nowhere)
         doubtful = self._refused_lines(shape, lines)
         if not shape.is_record:
             return ReadLines({}, nowhere, doubtful)

@@ -8,17 +8,17 @@ from typing import Final
 
 import numpy as np
 
+from pytest_dlperf.measure.logs.block import Block
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES
 
-#: A block of which more lines with text than this share hold an anchor is not searched for it.
-_DENSE: Final = 0.9
-_SAMPLE_BYTES: Final = 1 << 14
+#: A block of which more lines than this share hold an anchor is read as it is.
+_DENSE: Final = 0.25
 
 
 class Sieve:
-    """Gathers the lines that hold an anchor to texts of about a block.
+    """Gathers the lines that hold an anchor to blocks of about the usual size.
 
-    Blocks in which most lines do are let through as they are.
+    Blocks in which many lines do are let through as they are.
     """
 
     def __init__(self, anchors: tuple[bytes, ...]) -> None:
@@ -27,8 +27,8 @@ class Sieve:
         self._gathered: list[bytes] = []
         self._size = 0
 
-    def texts(self, stream: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield plain text, whole lines, of the blocks of a log and in their order."""
+    def blocks(self, stream: Iterable[Block]) -> Iterator[Block]:
+        """Yield blocks of whole lines, in the order of the log."""
         for block in stream:
             if self._is_dense(block):
                 yield from self._flushed()
@@ -59,12 +59,11 @@ class Sieve:
         text: bytes = data[np.repeat(holds, np.diff(ends, prepend=-1))].tobytes()
         return text
 
-    def _flushed(self) -> Iterator[bytes]:
+    def _flushed(self) -> Iterator[Block]:
         if self._gathered:
-            yield b"".join(self._gathered)
+            yield Block(b"".join(self._gathered))
         self._gathered, self._size = [], 0
 
-    def _is_dense(self, block: bytes) -> bool:
-        text = block[:_SAMPLE_BYTES]
-        hits = sum(text.count(anchor) for anchor in self._anchors)
-        return hits > _DENSE * (text.count(b"\n") - text.count(b"\n\n"))
+    def _is_dense(self, block: Block) -> bool:
+        kinds = block.kinds_with(self._anchors)
+        return sum(map(len, kinds.values())) > _DENSE * len(block.lines)
