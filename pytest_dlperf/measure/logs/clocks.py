@@ -112,6 +112,15 @@ class Clock:
         #: where it cannot.
         self._day_first: dict[int, int | None] = {}
 
+    def sample(self, count: int) -> Places:
+        """Return which of the next so many records show the time: some runs of them, or none."""
+        if self.style is None and self._without >= _PATIENCE:
+            return np.empty(0, dtype=np.intp)
+        if count <= _RUNS * _RUN:
+            return np.arange(count)
+        starts = np.linspace(0, count - _RUN, _RUNS).astype(np.intp)
+        return np.unique(starts[:, np.newaxis] + np.arange(_RUN))
+
     def read(self, line: bytes, before: bytes = b"") -> float | None:
         """Return the seconds of a line's stamp; None if it has none of the log's style.
 
@@ -180,14 +189,6 @@ class Clock:
         going_on = at_s.copy()
         going_on[known[1:]] += turns
         return going_on
-
-
-def sample(count: int) -> Places:
-    """Return the indices of the records of a block whose stamps are read: some runs of them."""
-    if count <= _RUNS * _RUN:
-        return np.arange(count)
-    starts = np.linspace(0, count - _RUN, _RUNS).astype(np.intp)
-    return np.unique(starts[:, np.newaxis] + np.arange(_RUN))
 
 
 def stamp(line: bytes) -> float | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pytest_dlperf.measure.logs.block import MOST_KINDS, Block
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, lines_with, untagged
-from pytest_dlperf.measure.logs.clocks import Clock, sample
+from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.declare import WHOLE_FIELDS, Format, LogRecord
 from pytest_dlperf.measure.logs.digits import Lines, Text, skeleton_of
 from pytest_dlperf.measure.logs.events import columns_of, events_of, ranks_of
@@ -194,7 +194,7 @@ class Reader:
         at_s = np.full(len(whole), np.nan)
         if by_column:
             lines = np.sort(np.concatenate([places for places, _ in by_column]))
-            for index in lines[sample(len(lines))].tolist():
+            for index in lines[self.clock.sample(len(lines))].tolist():
                 line = untagged(whole.line(index))
                 seconds = self.clock.read(line.text, line.stamp)
                 at_s[index] = np.nan if seconds is None else seconds

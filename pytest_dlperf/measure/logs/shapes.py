@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from pytest_dlperf.measure.logs.declare import Derived, LogRecord
-from pytest_dlperf.measure.logs.digits import Lines, Number, Text, numbers_in
+from pytest_dlperf.measure.logs.digits import FewLines, Lines, Number, numbers_in, skeleton_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ class _Rule:
     offset: float = 0.0
     is_inverse: bool = False
 
-    def values(self, lines: Lines) -> Floats:
+    def values(self, lines: Lines | FewLines) -> Floats:
         """Return the input of each line."""
         values = lines.values(self.number)
         if self.is_inverse:
@@ -162,7 +162,7 @@ class Shapes:
             return None
         return shape if self._agrees(shape, probes, rows) else None
 
-    def read(self, shape: Shape, lines: Lines) -> ReadLines:
+    def read(self, shape: Shape, lines: Lines | FewLines) -> ReadLines:
         """Return what lines of one shape say."""
         count = len(lines)
         nowhere = np.zeros(count, dtype=bool)
@@ -182,7 +182,7 @@ class Shapes:
         columns = {name: np.broadcast_to(values, count) for name, values in fields.items()}
         return ReadLines(columns | beside, are_records, doubtful)
 
-    def _refused_lines(self, shape: Shape, lines: Lines) -> Flags:
+    def _refused_lines(self, shape: Shape, lines: Lines | FewLines) -> Flags:
         """Return which lines have a run of digits of a length that is not read as the others."""
         refused = np.zeros(len(lines), dtype=bool)
         texts = _RUN.findall(shape.line) if shape.word_runs else []
@@ -226,8 +226,10 @@ class Shapes:
         columns = _columns(inputs)
         if columns is None:
             return False
-        [(skeleton, lines)] = _lines(probes).items()
-        candidates = [(number, lines.values(number)) for number in numbers_in(skeleton)]
+        lines = FewLines(probes)
+        candidates = [
+            (number, lines.values(number)) for number in numbers_in(skeleton_of(probes[0]))
+        ]
         for name, values in columns.items():
             if (values == values[0]).all():
                 shape.constants[name] = float(values[0])
@@ -242,8 +244,7 @@ class Shapes:
         self, shape: Shape, probes: Sequence[bytes], rows: Sequence[LineNumbers | None]
     ) -> bool:
         """Return whether lines are read as the parser reads them."""
-        [lines] = _lines(probes).values()
-        read = self.read(shape, lines)
+        read = self.read(shape, FewLines(probes))
         for index, row in enumerate(rows):
             if bool(read.are_records[index]) != (row is not None) or read.are_doubtful[index]:
                 return False
@@ -270,12 +271,6 @@ def number_of(row: Row, name: str) -> float | None:
     """Return a number of a row by its name, a field of the record or one beside it."""
     value: float | None = getattr(row if name in BESIDE else row.record, name)
     return value
-
-
-def _lines(probes: Sequence[bytes]) -> Mapping[bytes, Lines]:
-    lines = Text(b"".join(probes)).lines_by_skeleton(most=1)
-    assert lines is not None
-    return lines
 
 
 def _columns(inputs: Sequence[Inputs]) -> dict[str, Floats] | None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pytest_dlperf.core.log_pattern import pattern
-from pytest_dlperf.measure.logs.clocks import STYLES, Clock, sample, stamp
+from pytest_dlperf.measure.logs.clocks import STYLES, Clock, stamp
 from pytest_dlperf.measure.logs.extract import LogResult, extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
@@ -78,11 +78,11 @@ def test_a_log_has_one_clock() -> None:
 
 
 def test_some_records_of_a_long_block_are_looked_at_next_to_each_other() -> None:
-    indices = sample(100_000)
+    indices = Clock().sample(100_000)
 
     assert len(indices) == 256
     assert np.sum(np.diff(indices) == 1) >= 240
-    assert list(sample(5)) == [0, 1, 2, 3, 4]
+    assert list(Clock().sample(5)) == [0, 1, 2, 3, 4]
 
 
 STEP = r"step (?P<step>\d+)"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_dlperf.measure.logs.clean import plain
 from pytest_dlperf.measure.logs.declare import LogRecord
-from pytest_dlperf.measure.logs.digits import Text, numbers_in, skeleton_of
+from pytest_dlperf.measure.logs.digits import FewLines, Text, numbers_in, skeleton_of
 from pytest_dlperf.measure.logs.extract import LogResult, extract, extract_stream
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.records import Reader
@@ -230,6 +230,9 @@ def test_a_number_is_what_float_reads(first: str, second: str):
                 assert math.isnan(value)
             else:
                 assert value == float(numbers[index].replace(",", ""))
+        few = FewLines([text.line(index) for index in lines.lines.tolist()])
+        np.testing.assert_array_equal(few.values(number), lines.values(number))
+        np.testing.assert_array_equal(few.sizes, lines.sizes)
 
 
 def test_a_comma_after_a_0_is_read_as_the_parser_reads_it():
