@@ -1,9 +1,10 @@
-"""``dlperf extract`` against a user's script of one ``re`` pattern, for every built-in format.
+"""``dlperf extract`` against a user's script of ``re`` patterns, for every built-in format.
 
-The script reads step and rate line by line; we read all that a line says, count iterations and
-look for what is odd. Its pattern is made of the format's own line: what stands before its step and
-before its rate or time. Both run in turns in one process, by processor time; the peak memory is
-that of a process of its own, at a quarter of the log and at the whole of it.
+The script reads step and speed line by line, each by a pattern of its own where they are on two
+lines; we read all that a line says, count iterations and look for what is odd. Its patterns are
+made of the format's own lines: what is before its step and before its rate or time. Both run in
+turns in one process, by processor time; the peak memory is that of a process of its own, at a
+quarter of the log and at the whole of it.
 
     python benchmarks/log_speed.py [FORMAT…] [--megabytes=48]
 """
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -68,28 +69,41 @@ def write_log(path: Path, name: str, writer: Writer, ranks: int, megabytes: floa
                 return
 
 
-def user_pattern(writer: Writer) -> re.Pattern[str]:
-    """Return the pattern of step and rate that a user would write for such lines."""
-    texts = [plain(writer(i, s).encode()).decode() for i, s in ((1234, 0.25), (5678, 0.1))]
-    first, second = ([*_NUMBER.finditer(text)] for text in texts)
-    changed = [match for match, later in zip(first, second, strict=False) if match[0] != later[0]]
-    words = []
-    for match in changed[:2]:
-        label = re.search(r"[^\d\n]{0,16}$", match.string[: match.start()])
-        parts = map(re.escape, (label[0] if label else "").split(" "))
-        words.append(r"\s*".join(parts) + r"([\d.,eE+-]+)")
-    return re.compile(".*?".join(words))
+def user_patterns(writer: Writer) -> list[re.Pattern[str]]:
+    """Return the pattern of step and speed that a user would write; one of each on two lines."""
+    step = _changed(writer, (1234, 0.25), (5678, 0.25))
+    speed = _changed(writer, (1234, 0.25), (1234, 0.1))
+    first, second = sorted((step, speed), key=re.Match.start)
+    words = [_labelled(number) for number in (first, second)]
+    is_one_line = "\n" not in first.string[first.end() : second.start()]
+    return [*map(re.compile, [".*?".join(words)] if is_one_line else words)]
 
 
-def script(path: Path, pattern: re.Pattern[str]) -> int:
-    """Return how many rates the user's script reads."""
-    rates = []
+def _changed(writer: Writer, *prints: tuple[int, float]) -> re.Match[str]:
+    """Return the first number that is another one in the second print."""
+    texts = [plain(writer(i, s).encode()).decode() for i, s in prints]
+    pairs = zip(*map(_NUMBER.finditer, texts), strict=False)
+    return next(match for match, other in pairs if match[0] != other[0])
+
+
+def _labelled(number: re.Match[str]) -> str:
+    label = re.search(r"[^\d\n]{0,16}$", number.string[: number.start()])
+    parts = map(re.escape, (label[0] if label else "").split(" "))
+    return r"\s*".join(parts) + rf"\s*({_NUMBER.pattern})"
+
+
+def script(path: Path, patterns: Sequence[re.Pattern[str]]) -> int:
+    """Return how many prints the user's script reads."""
+    prints = []
+    searches = [pattern.search for pattern in patterns]
     with path.open(**_TEXT) as log:  # type: ignore[call-overload]
         for line in log:
-            match = pattern.search(line)
-            if match is not None:
-                rates.append([float(text.replace(",", "")) for text in match.groups()])
-    return len(rates)
+            for search in searches:
+                match = search(line)
+                if match is not None:
+                    prints.append([float(text.replace(",", "")) for text in match.groups()])
+                    break
+    return len(prints)
 
 
 def extracted(path: Path, name: str) -> int:
@@ -118,10 +132,12 @@ def measure(name: str, writer: Writer, ranks: int, megabytes: float, folder: Pat
     first_peak = peak_megabytes(path, name)
     write_log(path, name, writer, ranks, megabytes)
     peak = peak_megabytes(path, name)
-    pattern = user_pattern(writer)
+    patterns = user_patterns(writer)
+    if not script(path, patterns):
+        raise SystemExit(f"the script reads no line of {name}: {patterns}")
     pairs = [
         (
-            cpu_seconds(lambda: script(path, pattern)),
+            cpu_seconds(lambda: script(path, patterns)),
             cpu_seconds(lambda: extracted(path, name)),
         )
         for _ in range(PAIRS)
