@@ -9,6 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from pytest_dlperf.core.run import Problem
+from pytest_dlperf.measure.logs.declare import LEAST, MOST
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog
 from pytest_dlperf.measure.logs.path_words import is_laid_out
 from pytest_dlperf.measure.logs.registry import ITERATIONS
@@ -91,7 +92,8 @@ def refusal(parsed: ParsedLog, size: Sizes) -> Iterator[Problem]:
     if parsed.fmt.unit == ITERATIONS:
         return
     columns = parsed.timeline.windows.columns()
-    has_times = np.isnan(columns["rate"]) & (columns["work_each"] > 0)
+    is_possible = (columns["work_each"] > LEAST) & (columns["work_each"] < MOST)
+    has_times = np.isnan(columns["rate"]) & is_possible
     if size.global_batch is None or not has_times.any():
         return
     stated = columns["work_each"][has_times]

@@ -365,3 +365,16 @@ def test_samples_and_steps_of_a_line_contradict_a_batch(
 
     assert result.throughput == (None if rate is None else pytest.approx(rate))
     assert ("unknown-scale" in codes(result)) is (rate is None)
+
+
+def test_an_impossible_batch_of_lines_is_not_compared(nameless: Path) -> None:
+    text = "\n".join(
+        f"Training epoch 0, iteration {step}/149 | lr: 3e-05 | consumed_samples: {16 * step} | "
+        f"global_batch_size: 1e308 | global_step: {step} | reduced_train_loss: 1.2 | "
+        "train_step_timing in s: 0.5"
+        for step in range(100)
+    )
+
+    result = read(nameless, text, world_size=8, batch_size_per_device=2)
+
+    assert result.throughput == pytest.approx(32.0)
