@@ -24,8 +24,9 @@ FEWEST_TURNS: Final = 4
 #: What the records of a turn say that they took may be more than it was, by rounding. Where it is
 #: more than this, one of them has the other arm's turn in it, which is about as long.
 _MOST_TIME: Final = 1.2
-#: So much more than by the turns a usual iteration may take by its records. By means over several
-#: of them it takes more, as a rest of the other arm's turns is in each; ...
+#: So much more than by the turns may a usual iteration take by its records, or the mean of them. By
+#: means over several of them both take more, as a rest of the other arm's turns is in each. On a
+#: machine whose speed changes the usual one alone may, and with stalls the mean alone; ...
 _MOST_SHARE: Final = 1.05
 #: ... where the mean iteration takes less than this by them, nobody would see that.
 _LEAST_SHARE: Final = 0.6
@@ -95,7 +96,8 @@ def turns_that_count(cuts: Sequence[Cut]) -> Common | str:
         )
     steps_s = [_step_s(cut, within) for cut in cuts]
     if any(
-        cut.usual_step_s > _MOST_SHARE * step_s for cut, step_s in zip(cuts, steps_s, strict=True)
+        min(cut.usual_step_s, cut.mean_step_s) > _MOST_SHARE * step_s
+        for cut, step_s in zip(cuts, steps_s, strict=True)
     ):
         return _OTHERS_TIME
     share = min(cut.mean_step_s / step_s for cut, step_s in zip(cuts, steps_s, strict=True))

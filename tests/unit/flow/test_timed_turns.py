@@ -90,12 +90,21 @@ def test_a_turn_without_records_that_count_is_in_the_whole_window():
 @pytest.mark.parametrize(
     ("usual", "mean", "words"),
     [
-        (1.06, 1, "the times in its log have the other arm's turns in them"),
-        (1.04, 1, ""),
+        (1.06, 1.06, "the times in its log have the other arm's turns in them"),
+        (1.04, 1.04, ""),
+        (1.5, 1, ""),
+        (0.5, 1.2, ""),
         (0.5, 0.61, ""),
         (0.5, 0.59, "the times in its log are 59% of those by the turns"),
     ],
-    ids=["smoothed", "as by the turns", "stalls", "half"],
+    ids=[
+        "smoothed",
+        "as by the turns",
+        "slower half of the time",
+        "long stalls",
+        "stalls",
+        "half",
+    ],
 )
 def test_times_in_a_log_are_those_by_the_turns(usual: float, mean: float, words: str):
     """A mean over many prints has a little of the other arm's turns in each of them."""

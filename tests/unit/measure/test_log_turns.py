@@ -122,6 +122,7 @@ def test_records_of_a_buffered_log_say_that_they_took_longer_than_their_turn():
 def test_means_over_several_prints_say_that_they_took_longer_than_their_turn():
     _, how = cut(Program(smoothed=8))
     assert how.usual_step_s > 1.2 * STEP_S
+    assert how.mean_step_s > 1.2 * STEP_S
 
 
 def test_a_turn_with_too_few_records_has_none_that_count():
