@@ -24,9 +24,9 @@ FEWEST_TURNS: Final = 4
 #: What the records of a turn say that they took may be more than it was, by rounding. Where it is
 #: more than this, one of them has the other arm's turn in it, which is about as long.
 _MOST_TIME: Final = 1.2
-#: So much more than by the turns may a usual iteration take by its records, or the mean of them. By
-#: means over several of them both take more, as a rest of the other arm's turns is in each. On a
-#: machine whose speed changes the usual one alone may, and with stalls the mean alone; ...
+#: So much more than by the turns may a usual iteration take by its records, or the mean of them.
+#: By means over several of them both take more, as a rest of the other arm's turns is in each. On
+#: a machine whose speed changes the usual one alone may, and with stalls the mean alone; ...
 _MOST_SHARE: Final = 1.05
 #: ... where the mean iteration takes less than this by them, nobody would see that.
 _LEAST_SHARE: Final = 0.6

@@ -125,9 +125,21 @@ class Derived:
             return None
         # As in a column: a quotient with 0 is no error
         inputs = {name: np.float64(value) for name, value in numbers.items() if value is not None}
+        fields = self.derive(inputs)
+        return record_of(fields) if fields.pop("is_record") else None
+
+    def derive(self, inputs: Mapping[str, Numbers]) -> dict[str, Numbers]:
+        """Return the fields of one record or of many, and ``is_record`` for each.
+
+        A step that is no count below 1e15 makes no record.
+        """
+        import numpy as np
+
         with np.errstate(all="ignore"):
             fields = dict(self.fields(inputs))
-        return record_of(fields) if fields.pop("is_record", True) else None
+            step = fields.get("step", np.float64(0))
+            fields["is_record"] = (fields.get("is_record", np.True_) > 0) & (step < MOST)
+        return fields
 
 
 #: The numbers of a line by name; None is one that it does not have.

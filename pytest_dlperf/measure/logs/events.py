@@ -25,8 +25,8 @@ def events_of(by_column: Sequence[ByColumn], count: int) -> list[Event | None]:
     events: list[Event | None] = [None] * count
     for places, columns in by_column:
         names = [name for name in columns if name != "rank"]
-        rows = zip(*(columns[name].tolist() for name in names), strict=True)
-        for place, numbers in zip(places.tolist(), rows, strict=True):
+        rows = np.array([columns[name] for name in names]).reshape(len(names), len(places))
+        for place, numbers in zip(places.tolist(), rows.T.tolist(), strict=True):
             events[place] = dict(zip(names, numbers, strict=True))
     return events
 

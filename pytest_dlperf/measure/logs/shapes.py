@@ -176,9 +176,8 @@ class Shapes:
         if shape.derived is None:
             return ReadLines(inputs, ~nowhere, doubtful)
         beside = {name: inputs.pop(name) for name in BESIDE if name in inputs}
-        with np.errstate(all="ignore"):
-            fields = dict(shape.derived.fields(inputs))
-        are_records = np.broadcast_to(fields.pop("is_record", np.True_), count) > 0
+        fields = shape.derived.derive(inputs)
+        are_records = np.broadcast_to(fields.pop("is_record"), count)
         columns = {name: np.broadcast_to(values, count) for name, values in fields.items()}
         return ReadLines(columns | beside, are_records, doubtful)
 
@@ -307,10 +306,10 @@ def _rule(values: Floats, candidates: Iterable[tuple[Number, Floats]]) -> _Rule 
     for number, texts in candidates:
         if (texts == texts[0]).all():
             continue
-        offset = float(values[1] - texts[1])
-        if (values - texts == offset).all() and (texts + offset == values).all():
-            return _Rule(number, offset=offset)
         with np.errstate(all="ignore"):
+            offset = float(values[1] - texts[1])
+            if (values - texts == offset).all() and (texts + offset == values).all():
+                return _Rule(number, offset=offset)
             per, factor = texts[1] / values[1], float(values[1] / texts[1])
             # Of a unit such as milliseconds: a product with the inverse would round otherwise.
             whole_per, whole_factor = float(np.round(per)), float(np.round(factor))

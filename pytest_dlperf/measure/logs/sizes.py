@@ -93,7 +93,9 @@ def refusal(parsed: ParsedLog, size: Sizes) -> Iterator[Problem]:
         return
     columns = parsed.timeline.windows.columns()
     is_possible = (columns["work_each"] > LEAST) & (columns["work_each"] < MOST)
-    has_times = np.isnan(columns["rate"]) & is_possible
+    has_times = (
+        np.isnan(columns["rate"]) & is_possible & (parsed.timeline.windows.iterations() > 0)
+    )
     if size.global_batch is None or not has_times.any():
         return
     stated = columns["work_each"][has_times]

@@ -87,6 +87,31 @@ def beyond_bounds(draw: st.DrawFn) -> tuple[str, bytes]:
     return name, b"\n".join(lines) + b"\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "at", "number"),
+    [
+        ("paddleclas2021", 10, b"-1e308"),
+        ("paddlenlp-trainer", 10, b"0"),
+        ("mlperf", 4, b"1e308"),
+        ("nemo", 7, b"1e308"),
+        ("nemo", 9, b"1e308"),
+        ("litgpt", 1, b"1e308"),
+        ("litgpt", 2, b"9" * 24),
+        ("verl", 10, b"-1e308"),
+    ],
+)
+@pytest.mark.parametrize("begin", [0, 20])
+def test_numbers_that_were_beyond_a_format(name: str, at: int, number: bytes, begin: int) -> None:
+    for writer in (writer for other, writer in WRITERS if other == name):
+        lines = [writer(i, 0.5).encode() for i in range(40)]
+        for i, line in enumerate(lines):
+            places = [match.span() for match in FLOAT.finditer(line)]
+            if begin <= i and at < len(places):
+                start, end = places[at]
+                lines[i] = line[:start] + number + line[end:]
+        check(b"\n".join(lines) + b"\n", name, block=1 << 14)
+
+
 @settings(deadline=None, max_examples=EXAMPLES // 4)
 @given(beyond_bounds())
 def test_numbers_beyond_what_can_be(log: tuple[str, bytes]) -> None:

@@ -104,12 +104,12 @@ _LITGPT_UPDATES: Final = Field(rb"\biter \d{1,15} step ")
 
 
 def _litgpt_numbers(line: bytes) -> Event | None:
-    record = _litgpt_line(line)
-    if record is None:
+    record, updates = _litgpt_line(line), _LITGPT_UPDATES.whole(line)
+    if record is None or updates is None:
         return None
     return {
         "step": record.step,
-        "updates": _LITGPT_UPDATES.whole(line),
+        "updates": updates,
         "seconds": record.seconds,
         "loss": record.loss,
     }
