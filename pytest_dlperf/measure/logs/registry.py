@@ -11,7 +11,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from pytest_dlperf.core.errors import UsageError, lookup
-from pytest_dlperf.measure.logs.block import Block
 from pytest_dlperf.measure.logs.clean import lines_with, whole_lines_with
 from pytest_dlperf.measure.logs.declare import Format, LogRecord
 
@@ -41,6 +40,9 @@ MODULES: Final = (
 
 def sniff(block: bytes) -> Format | None:
     """Return the format that reads the most lines of a block, or None if none reads any."""
+    # Sessions name formats and mostly read no log; its import of NumPy takes a tenth of a second
+    from pytest_dlperf.measure.logs.block import Block
+
     block = Block(block)  # nearly all anchors are in none of its lines
     best: Format | None = None
     broken: BrokenFormatError | None = None
