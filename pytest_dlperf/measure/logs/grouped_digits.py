@@ -12,6 +12,7 @@ from typing import Final
 from pytest_dlperf.measure.logs.declare import NUMBER, THOUSANDS
 
 _NUMBER: Final = re.compile(NUMBER)
+_MULTIPLES: Final = {b"k": 1e3, b"K": 1e3, b"M": 1e6, b"G": 1e9}
 #: The mark is the same between all groups; behind one that is no comma, a comma is a decimal one.
 _GROUPED: Final = re.compile(
     rb"([+-]?[1-9]\d{0,2}(?P<mark>" + THOUSANDS + rb")\d{3}(?:(?P=mark)\d{3}){0,8})([.,]\d{1,24})?"
@@ -34,8 +35,24 @@ _NUMBER_BEFORE: Final = re.compile(r"(?:\\[dSw]|[\])\d])(?:[+*?]|\{[\d,]+\})*(?:
 
 
 def number_of(text: bytes) -> float | None:
-    """Return the number that a text is, with marks of thousands or without; None if it is none."""
+    """Return the number that a text is, with marks of thousands or without; None if it is none.
+
+    A ``k``, ``M`` or ``G`` behind it multiplies it.
+    """
     text = text.rstrip(b",; ")
+    multiple = multiple_of(text)
+    if multiple > 1:
+        text = text[:-1].rstrip(b" ")
+    number = _number_of(text)
+    return None if number is None else number * multiple
+
+
+def multiple_of(text: bytes) -> float:
+    """Return what the letter at the end of a number multiplies it by; 1 without one."""
+    return _MULTIPLES.get(text.rstrip(b",; ")[-1:], 1.0)
+
+
+def _number_of(text: bytes) -> float | None:
     if match := _NUMBER.fullmatch(text):
         return float(match[1].replace(b",", b""))
     grouped = _GROUPED.fullmatch(text) or _POINTS.fullmatch(text)

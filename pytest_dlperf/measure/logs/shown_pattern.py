@@ -37,7 +37,7 @@ _STEPS: Final = re.compile(
     r"(?P<before>(?:(?:global|train)[_ ]?)?"
     r"\b(?:steps?|iters?|iteration|batch|update|it|num_updates)"
     r"['\"]?[ ]{0,3}[\[:=#, ]{0,8}['\"]?)(?P<number>\d{1,12})"
-    r"(?![\d.%]|,\d| ?(?:m?s|secs?|seconds?)\b)"
+    r"(?![\d.%]|,\d|[kKMG](?![A-Za-z])| ?(?:m?s|secs?|seconds?)\b)"
     r"|(?P<bar>[|\[] {0,8})(?P<drawn>\d{1,12})(?=/ {0,8}\d|\])",
     re.IGNORECASE,
 )

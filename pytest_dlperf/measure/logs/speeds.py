@@ -42,6 +42,12 @@ _TIMES: Final = _words("time timing dt took cost duration latency elapsed")
 _RATES: Final = _words("throughput speed rate")
 #: Short names of rates, and what they count.
 _SHORT: Final = {"wps": "tokens", "tps": "tokens", "tgs": "tokens", "ips": SAMPLES}
+#: Tokens per GPU and second, in InternEvo and XTuner.
+_OF_DEVICE: Final = _words("tgs")
+#: ``tok/s (k)``, ``samples/s x1000``.
+_MULTIPLIES_NAME: Final = re.compile(
+    r"\((?:[kKMG]|x ?1000|1000s?|thousands?|millions?)\)|\bx ?1000\b"
+)
 _MEANS: Final = _words("avg average averaged mean avr overall running smoothed ema")
 _FILLING: Final = _words(
     "train training trainer in the a per each of last current cur total timer perf timing_s "
@@ -122,7 +128,7 @@ def speed_of(number: Quantity) -> Speed | None:
     after = _unit_of(MULTIPLIES.sub("", number.unit)) if number.unit else None
     named = _unit_of_name(number.name) or _unit_of_name(name)
     is_mean = bool(words & _MEANS)
-    is_of_device = bool(words & _DEVICE) or any(
+    is_of_device = bool(words & (_DEVICE | _OF_DEVICE)) or any(
         unit is not None and unit.is_of_device for unit in (after, named)
     )
     unit = after or named
@@ -138,9 +144,15 @@ def speed_of(number: Quantity) -> Speed | None:
             counted,
             is_of_device=is_of_device,
             is_mean=is_mean,
-            doubt="" if counted else "nothing says what it counts",
+            doubt=_doubt_of_rate(number, counted),
         )
     return _time_of(number, words, after, named, is_mean=is_mean)
+
+
+def _doubt_of_rate(number: Quantity, counted: str) -> str:
+    if _MULTIPLIES_NAME.search(number.name):
+        return "its name multiplies it, and a pattern reads it as it is"
+    return "" if counted else "nothing says what it counts"
 
 
 def _time_of(

@@ -19,9 +19,10 @@ from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern, regex_bytes
+from pytest_dlperf.measure.logs.beside_groups import contradicts
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import NOT_FINITE, Format, LogRecord
-from pytest_dlperf.measure.logs.grouped_digits import is_part, number_of
+from pytest_dlperf.measure.logs.grouped_digits import is_part, multiple_of, number_of
 from pytest_dlperf.measure.logs.registry import SAMPLES
 
 #: More processor time than this for one line is too much.
@@ -81,7 +82,8 @@ def format_of_pattern(declared: LogPattern) -> Format:
 #: What a group that found one of several groups of digits makes of a record.
 _NO_TIME: Final = (
     "none has a rate or a time that is a number above 0; a group needs all digits of its number "
-    "with the marks between them, as (?P<rate>[\\d ]+) has those of '1 048 576'"
+    "with the marks between them, as (?P<rate>[\\d ]+) has those of '1 048 576', a k or an "
+    "exponent behind it, and the unit that its name says"
 )
 _NOT_FINITE: Final = re.compile(rb"(?<![A-Za-z0-9_])" + NOT_FINITE)
 
@@ -128,7 +130,7 @@ def _rounding(text: bytes) -> float:
     match = re.search(rb"[.](\d*)", text)
     exponent = re.search(rb"[eE]([+-]?\d{1,3})", text)
     decimals = 0 if match is None else len(match[1])
-    return 10.0 ** ((0 if exponent is None else int(exponent[1])) - decimals)
+    return 10.0 ** ((0 if exponent is None else int(exponent[1])) - decimals) * multiple_of(text)
 
 
 class _Search:
@@ -147,7 +149,7 @@ class _Search:
         if match is None:
             return {}
         return {
-            name: b"" if is_part(self._regex, match, name) else text
+            name: b"" if contradicts(match, name) or is_part(self._regex, match, name) else text
             for name, text in match.groupdict().items()
             if text is not None
         }

@@ -90,7 +90,7 @@ FORMATS: Final = built_in(
         counter="global",
         anchors=(b" - timing_s/step:", b" - perf/time_per_step:"),
         parse=parser(
-            re.compile(rb"\bstep:(?P<step>\d{1,15}) - "),
+            re.compile(rb"(?<![_/])\bstep:(?P<step>\d{1,15}) - "),
             required={"seconds"},
             rate=Field(rb" - perf/throughput" + _VERL),
             seconds=Either(
