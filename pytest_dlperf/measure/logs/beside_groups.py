@@ -1,7 +1,7 @@
 """What a line says right beside the number that a group of a user's pattern found.
 
-A letter that multiplies a number, an exponent, or the seconds of a clock are a part of it; a unit of
-time may be another one than the name of the group says. Then the group has no number.
+A letter that multiplies a number, an exponent, or the seconds of a clock are a part of it; a unit
+of time may be another one than the name of the group says. Then the group has no number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _MULTIPLE_BEFORE: Final = re.compile(
 _UNITS: Final = {
     "seconds": rb"s|secs?|seconds?",
     "milliseconds": rb"ms|msecs?|milliseconds?",
-    "others": rb"us|\xc2\xb5s|\xce\xbcs|usecs?|microseconds?|ns|nanoseconds?|mins?|minutes?|h|hrs?|hours?",
+    "others": rb"us|\xc2\xb5s|\xce\xbcs|usecs?|microseconds?|ns|nanoseconds?|mins?|minutes?"
+    rb"|h|hrs?|hours?",
 }
 _UNIT_BEHIND: Final = {
     name: re.compile(rb" ?(?:" + unit + rb")(?![A-Za-z0-9_])") for name, unit in _UNITS.items()

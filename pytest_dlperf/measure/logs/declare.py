@@ -216,6 +216,9 @@ class Format:
     counter: Literal["epoch", "global", "either", "stalls"] = "epoch"
     #: False where nobody said what a rate is a mean over, and ``window`` is assumed.
     is_averaging_said: bool = True
+    #: Set where the rate is a mean that keeps this share of itself at each step, and the time is
+    #: that of the printed step.
+    rate_keeps: float | None = None
     #: A record is on several lines, the step on the first: see ``joined.py``.
     several_lines: bool = False
     #: ``elapsed_s`` is printed, from which the time of an iteration is made.

@@ -201,7 +201,7 @@ def _result(
         batch=size.global_batch,
         varies=parsed.fmt.unit == "tokens",
         clock=parsed.clock,
-        by_clock=parsed.fmt.by_clock,
+        fmt=parsed.fmt,
     )
     rule = rules.named(options.rule)
     selection = measured = rule(series, options.skip, options.until)

@@ -13,7 +13,8 @@ from pytest_dlperf.core.quantity import same_work
 from pytest_dlperf.core.run import Span
 from pytest_dlperf.measure.logs.by_clock import clock_windows
 from pytest_dlperf.measure.logs.clocks import Clock
-from pytest_dlperf.measure.logs.declare import FIGURES, LEAST, MOST
+from pytest_dlperf.measure.logs.declare import FIGURES, LEAST, MOST, Format
+from pytest_dlperf.measure.logs.forgetting_mean import undone
 from pytest_dlperf.measure.logs.windows import LogWindows
 
 if TYPE_CHECKING:
@@ -101,18 +102,20 @@ def scaled(
     batch: float | None,
     varies: bool,
     clock: Clock,
-    by_clock: bool = False,
+    fmt: Format,
 ) -> RateSeries:
     """Return the rates of all devices; empty if what it takes to scale them is unknown.
 
     ``factor`` is that of ``factor_of``. ``batch`` is the work of one iteration of all devices, or
-    the most of it where it ``varies``. ``by_clock`` is set where the clock alone says how long
-    iterations took.
+    the most of it where it ``varies``.
     """
     window = {**windows.columns()}
     window["at_s"] = clock.unwrapped(window["at_s"])
-    if by_clock:
+    if fmt.by_clock:
         window = clock_windows(window, clock.resolution)
+    if fmt.rate_keeps is not None:
+        rates = undone(window["rate"], window["seconds_each"], window["label"] - 1, fmt.rate_keeps)
+        window |= {"rate": rates, "printed_rate": rates}
     global_batch = np.nan if batch is None else batch
     # A printed rate goes before one that the batch size and the time make.
     by_rate = ~np.isnan(window["rate"]) & (factor is not None)

@@ -214,6 +214,7 @@ FORMATS: Final = built_in(
         first_step=1,
         counter="global",
         anchors=(b" tok/s",),
+        rate_keeps=0.95,
         parse=parser(
             re.compile(rb"\bstep {1,12}(?P<step>\d{1,15})/(?P<total>\d{1,15}) \|"),
             required={"rate"},
