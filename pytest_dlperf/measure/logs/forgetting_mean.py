@@ -44,11 +44,11 @@ def _work(mean: Floats, seconds: Floats, steps: Floats, share: float) -> float |
     follows = np.diff(steps) == 1
     best: tuple[float, float] | None = None
     for products in (plain, *(each[follows] for each in took_in)):
-        known = products[np.isfinite(products) & (products > 0)]
-        if len(known) < _FEWEST:
+        possible = products[np.isfinite(products) & (products > 0)]
+        if len(possible) < _FEWEST:
             continue
-        usual = float(np.median(known))
-        varies = float(np.median(np.abs(known / usual - 1)))
+        usual = float(np.median(possible))
+        varies = float(np.median(np.abs(possible / usual - 1)))
         if best is None or varies < best[0]:
             best = varies, usual
     return None if best is None or best[0] > _ROUNDING else best[1]
