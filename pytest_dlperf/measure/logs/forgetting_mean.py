@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: What is the same for a step differs by its digits alone: half of them by no more than this.
+#: What is the same for a step differs by its digits alone: half of them by no more than this, and
+#: by one of the rate, which is printed as a whole number.
 _ROUNDING: Final = 0.005
 #: So many steps have to say it.
 _FEWEST: Final = 4
@@ -51,4 +52,5 @@ def _work(mean: Floats, seconds: Floats, steps: Floats, share: float) -> float |
         varies = float(np.median(np.abs(possible / usual - 1)))
         if best is None or varies < best[0]:
             best = varies, usual
-    return None if best is None or best[0] > _ROUNDING else best[1]
+    most = _ROUNDING + 1 / float(np.nanmedian(mean)) if best is not None else 0.0
+    return None if best is None or best[0] > most else best[1]
