@@ -173,7 +173,7 @@ def check_possible(
 
 
 #: The frameworks whose steps can be traced without devices.
-_TRACED: Final = ("torch",)
+_TRACED: Final = ("torch", "jax")
 
 
 def check_traceable(case: Case) -> None:
@@ -186,7 +186,7 @@ def check_traceable(case: Case) -> None:
     if case.framework not in _TRACED:
         raise NotRunError(
             f"a step of {case.framework} cannot be traced; traced are those of "
-            f"{', '.join(_TRACED)}"
+            f"{' and '.join(_TRACED)}"
         )
 
 

@@ -70,8 +70,9 @@ class CollectiveCost(TypedDict):
     calls: int
     path: str
     phase: str
-    #: How many of them other work follows before somebody waits for them.
-    overlapped: int
+    #: How many of them other work follows before somebody waits for them; absent where a compiler
+    #: orders them.
+    overlapped: NotRequired[int]
 
 
 class LiveCost(TypedDict):
@@ -104,7 +105,10 @@ class PlaceCount(TypedDict):
 
 
 class StageCost(TypedDict):
-    """The step of one rank; of a pipeline, of one rank of each stage."""
+    """The step of one rank; of a pipeline, of one rank of each stage.
+
+    A figure that the framework's trace does not know is absent.
+    """
 
     rank: int
     #: Floating-point operations by the dtype whose peak bounds them.
@@ -113,17 +117,17 @@ class StageCost(TypedDict):
     operators: list[OperatorCost]
     #: How many modules a path with a star stands for, as in ``{"blocks.*": 32}``.
     layers: dict[str, int]
-    launches: int
-    #: In the order in which the step starts them.
+    launches: NotRequired[int]
+    #: In the order in which the step starts them; in JAX in that of the program.
     collectives: list[CollectiveCost]
-    memory: MemoryCost
+    memory: NotRequired[MemoryCost]
     #: Where the host needs a value of the device before it goes on.
-    host_waits: list[PlaceCount]
-    #: Parameters that this rank holds, by dtype.
-    parameters: dict[str, int]
+    host_waits: NotRequired[list[PlaceCount]]
+    #: Parameters that this rank holds, by dtype; absent where none are declared.
+    parameters: NotRequired[dict[str, int]]
     #: Of compiled parts; both 0 and empty where nothing is compiled.
-    graph_breaks: list[PlaceCount]
-    recompilations: int
+    graph_breaks: NotRequired[list[PlaceCount]]
+    recompilations: NotRequired[int]
 
 
 class CostRecord(TypedDict, total=False):
@@ -138,8 +142,8 @@ class CostRecord(TypedDict, total=False):
     #: Of the framework: what differs between versions is no change of the code.
     framework_version: str
     world_size: int
-    #: Parameters of the whole model.
-    parameters: int
+    #: Parameters of the whole model; absent where none are declared.
+    parameters: NotRequired[int]
     stages: list[StageCost]
     #: What this trace cannot see of this workload, a sentence each.
     notes: list[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from pytest_dlperf.core.wire_cost import COST_FORMAT, CostRecord
 from pytest_dlperf.worker import arguments as command_line
@@ -29,23 +29,45 @@ def main() -> None:
 def _traced(arguments: Arguments) -> CostRecord:
     # No library may find a GPU, not even to ask for its name
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    if arguments.framework != "torch":
+    trace_of = _TRACES.get(arguments.framework)
+    if trace_of is None:
         return CostRecord(
             format=COST_FORMAT,
-            problem=f"the cost of a step is traced in PyTorch alone, and this case is one of "
-            f"{arguments.framework}; measure it",
+            problem=f"the cost of a step is traced in {' and '.join(_TRACES)}, and this case is "
+            f"one of {arguments.framework}; measure it",
         )
+    return trace_of(arguments)
+
+
+def _in_torch(arguments: Arguments) -> CostRecord:
     try:
         from pytest_dlperf.worker.frameworks.torch.cost.trace import trace
     except ImportError as error:
         import torch
 
-        return CostRecord(
-            format=COST_FORMAT,
-            problem=f"PyTorch {torch.__version__} has not what a trace needs ({error}); upgrade "
-            "it, or measure this case",
-        )
+        return _too_old("PyTorch", torch.__version__, error)
     return trace(arguments)
+
+
+def _in_jax(arguments: Arguments) -> CostRecord:
+    try:
+        from pytest_dlperf.worker.frameworks.jax.cost.trace import trace
+    except ImportError as error:
+        import jax
+
+        return _too_old("JAX", jax.__version__, error)
+    return trace(arguments)
+
+
+def _too_old(name: str, version: str, error: ImportError) -> CostRecord:
+    return CostRecord(
+        format=COST_FORMAT,
+        problem=f"{name} {version} has not what a trace needs ({error}); upgrade it, or measure "
+        "this case",
+    )
+
+
+_TRACES: Final = {"torch": _in_torch, "jax": _in_jax}
 
 
 def _leave() -> NoReturn:

@@ -35,10 +35,19 @@ from pytest_dlperf.worker.frameworks.jax import cuda_version, devices, watch
 from pytest_dlperf.worker.frameworks.jax.job import JaxJob
 
 #: What float32 products are computed in, by precision; others leave it to the workload.
-_MATMUL: Final = {"fp32": "highest", "tf32": "tensorfloat32"}
+MATMUL: Final = {"fp32": "highest", "tf32": "tensorfloat32"}
 #: Values of ``jax_default_matmul_precision`` with which a GPU does not use TF32.
 _FLOAT32: Final = frozenset({"highest", "float32"})
 _PRECISIONS: Final = ("fp32", "tf32", "bf16", "pure_fp16")
+
+
+def check_precision(precision: str) -> None:
+    """Raise ``WorkerFailure`` for a precision that JAX has not."""
+    if precision not in _PRECISIONS:
+        raise WorkerFailure(
+            "precision-unsupported",
+            f"precision {precision} is not there for jax; use one of {', '.join(_PRECISIONS)}",
+        )
 
 
 def measure_canary(reduction: devices.Reduction, precision: str, *, on_gpu: bool) -> CanaryRates:
@@ -80,17 +89,12 @@ class Jax:
     """JAX as the loop sees it."""
 
     def __init__(self, arguments: Arguments) -> None:
-        if arguments.precision not in _PRECISIONS:
-            raise WorkerFailure(
-                "precision-unsupported",
-                f"precision {arguments.precision} is not there for jax; use one of "
-                f"{', '.join(_PRECISIONS)}",
-            )
+        check_precision(arguments.precision)
         xla_compiles.sample()
         self._matmul_default = jax.config.jax_default_matmul_precision
-        if arguments.precision in _MATMUL:
+        if arguments.precision in MATMUL:
             # On GPUs float32 products use TF32 by default; a case named fp32 must not.
-            jax.config.update("jax_default_matmul_precision", _MATMUL[arguments.precision])
+            jax.config.update("jax_default_matmul_precision", MATMUL[arguments.precision])
         devices.join(arguments)
         self._on_gpu = arguments.device == "gpu"
         self._threads = arguments.threads_per_rank * arguments.devices_per_process

@@ -1,0 +1,81 @@
+"""Lets XLA partition a program over devices, and returns the program that each of them has.
+
+XLA has no function that only partitions. So the program is compiled for host devices, and the text
+that XLA writes after its partitioner is taken, before the CPU's own changes: there bfloat16 is
+float32 from then on. ``xla_dump_hlo_pass_re`` names the passes whose results are written:
+https://openxla.org/xla/tools
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import jax
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from pytest_dlperf.worker.frameworks.jax.cost.hlo_text import Module, parsed
+from pytest_dlperf.worker.frameworks.jax.cost.shardings import Placement, spread_or_free
+
+_PASS: Final = "spmd-partitioning"
+
+
+class Partitioned(NamedTuple):
+    """A program for all devices, as each of them has it."""
+
+    module: Module
+    #: Of its outputs.
+    placements: list[Placement]
+
+
+def partitioned(
+    jaxpr: ClosedJaxpr, given: Sequence[Placement], name: str, folder: Path
+) -> Partitioned:
+    """Return what XLA's partitioner makes of ``jaxpr``, whose inputs are placed as ``given``.
+
+    Nothing is computed, and no array is made. ``folder`` is made for what XLA writes, and removed.
+    Raises ``RuntimeError`` where it writes no partitioned program.
+    """
+    lowered = _lowered(jaxpr, given, name)
+    options = {
+        "xla_dump_to": str(folder),
+        "xla_dump_hlo_as_text": True,
+        "xla_dump_hlo_pass_re": _PASS,
+        # Code for this CPU is made, and thrown away
+        "xla_backend_optimization_level": 0,
+    }
+    try:
+        compiled = lowered.compile(compiler_options=options)
+        texts = list(folder.glob(f"*after_{_PASS}*.txt"))
+        if len(texts) != 1:
+            raise RuntimeError(
+                f"XLA of JAX {jax.__version__} wrote {len(texts)} programs after {_PASS}, where "
+                "one is read; a newer pytest-dlperf may know this version"
+            )
+        module = parsed(texts[0].read_text(encoding="utf-8"))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Partitioned(module, list(map(spread_or_free, compiled.output_shardings)))
+
+
+def of_one_device(jaxpr: ClosedJaxpr, name: str) -> Partitioned:
+    """Return the program of ``jaxpr`` on one device, which nothing partitions."""
+    lowered = _lowered(jaxpr, [None] * len(jaxpr.in_avals), name)
+    module = parsed(lowered.as_text(dialect="hlo", debug_info=True))
+    return Partitioned(module, [None] * len(jaxpr.out_avals))
+
+
+def _lowered(jaxpr: ClosedJaxpr, given: Sequence[Placement], name: str) -> Any:
+    run = jaxpr_as_fun(jaxpr)
+
+    def program(*arrays: Any) -> Any:
+        return tuple(run(*arrays))
+
+    program.__name__ = name
+    shapes = [
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
+        for aval, sharding in zip(jaxpr.in_avals, given, strict=True)
+    ]
+    return jax.jit(program).lower(*shapes)

@@ -1,0 +1,89 @@
+"""Where in a program an instruction comes from: its named scopes, else its function; its phase."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from pytest_dlperf.worker.cost.places import Places
+from pytest_dlperf.worker.frameworks.jax.cost.hlo_text import (
+    Instruction,
+    Module,
+    name_of,
+    split,
+)
+
+#: Parts of an operation's name that JAX puts there, and no program.
+_OF_JAX: Final = frozenset({
+    "body", "checkpoint", "closed_call", "cond", "core_call", "custom_jvp_call",
+    "custom_vjp_call", "custom_vjp_call_jaxpr", "jit", "pjit", "remat", "remat2",
+    "rematted_computation", "scan", "shard_map", "while",
+})  # fmt: skip
+_BRANCH: Final = re.compile(r"branch_\d+_fun")
+#: What JAX writes around the name of a function or a scope: ``jvp(mlp)``.
+_AROUND: Final = re.compile(r"(\w+)\((.*)\)")
+#: Of those, what goes around scopes; others go around functions.
+_TRANSFORMS: Final = frozenset({"jvp", "transpose", "vmap"})
+_FRAME: Final = re.compile(r"stack_frame_id=(\d+)")
+
+
+class HloPlaces:
+    """Names the places of a module's instructions."""
+
+    def __init__(self, module: Module, places: Places) -> None:
+        self._frames, self._places = module.frames, places
+        self._functions: dict[int, str] = {}
+
+    def place_of(self, instruction: Instruction, within: str = "") -> tuple[str, str]:
+        """Return the path and the phase of an instruction, in calls that are named ``within``."""
+        name = f"{within}{name_of(instruction)}"
+        path = ".".join(scopes_of(name))
+        if not path:
+            frame = _FRAME.search(instruction.attributes.get("metadata", ""))
+            path = self._function(int(frame[1])) if frame else ""
+        return path, phase_of(name)
+
+    def _function(self, number: int) -> str:
+        """Return the innermost function of the program: ``jax_model.block``; empty if none is."""
+        known = self._functions.get(number)
+        if known is not None:
+            return known
+        frame = self._frames.get(number)
+        if frame is None:
+            return ""
+        # Without the functions around it, which only newer Pythons name
+        name = frame.function.rpartition(".")[2]
+        if name.startswith("<") or not self._places.is_program(frame.file):
+            found = self._function(frame.parent) if frame.parent else ""
+        else:
+            found = f"{Path(frame.file).stem}.{name}"
+        self._functions[number] = found
+        return found
+
+
+def scopes_of(name: str) -> list[str]:
+    """Return the scopes that a program named (``jax.named_scope``), from the outermost in.
+
+    ``name`` is as ``jit(train)/transpose(jvp(blocks))/while/body/mlp/dot_general``, whose last
+    part is the operation.
+    """
+    return [scope for part in split(name, "/")[:-1] for scope in _scopes(part)]
+
+
+def _scopes(part: str) -> list[str]:
+    around = _AROUND.fullmatch(part)
+    if around is None:
+        # An einsum names itself, as in BTNH,BSNH->BNTS
+        is_of_jax = not part or part in _OF_JAX or "->" in part or _BRANCH.fullmatch(part)
+        return [] if is_of_jax else part.split(".")
+    if around[1] not in _TRANSFORMS:
+        return []
+    return [scope for inner in split(around[2], "/") for scope in _scopes(inner)]
+
+
+def phase_of(name: str) -> str:
+    """Return ``forward`` or ``backward`` of what is differentiated, ``rest`` of what is not."""
+    if "transpose(" in name:
+        return "backward"
+    return "forward" if "jvp(" in name else "rest"
