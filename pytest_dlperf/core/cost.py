@@ -135,9 +135,10 @@ class ModuleCost:
     path: str
     flops: int
     memory_traffic: int
-    launches: int
-    #: Bytes that are alive at the peak.
-    peak_bytes: int
+    #: None where the framework's trace does not count them, as in JAX.
+    launches: int | None
+    #: Bytes that are alive at the peak; None as for launches.
+    peak_bytes: int | None
     #: As those above, before; all None where there is nothing to compare with.
     flops_before: int | None = None
     memory_traffic_before: int | None = None
@@ -191,12 +192,13 @@ class CostComparison:
     #: Without what names a build, such as ``+cpu``.
     framework_version: str
     world_size: int
-    #: Of the whole model.
-    parameters: int
+    #: Of the whole model; None where it declares none.
+    parameters: int | None
     figures: tuple[CostFigure, ...]
     changes: tuple[CostChange, ...] = ()
     modules: tuple[ModuleCost, ...] = ()
-    #: Bytes at the peak by what they are held for, of the rank with the highest peak.
+    #: Bytes at the peak by what they are held for, of the rank with the highest peak; empty where
+    #: the framework's trace does not count them.
     peak_by_kind: Mapping[str, int]
     #: What the trace cannot see of this case.
     notes: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from pytest_dlperf.core.codec import DecodeError
 from pytest_dlperf.core.wire_cost import COST_FORMAT, CostRecord
 
 #: What a record has unless it has a problem.
-_NEEDED: Final = ("framework", "framework_version", "world_size", "parameters", "stages")
+_NEEDED: Final = ("framework", "framework_version", "world_size", "stages")
 
 
 class _Optional:

@@ -74,16 +74,17 @@ def cost_comparison(
                 changes += places(figure, earlier, stage)
     order = list(COST_FIGURES)
     figures.sort(key=lambda figure: order.index(figure.name))
-    highest = max(now["stages"], key=lambda stage: stage["memory"]["peak_bytes"])
+    memories = [stage["memory"] for stage in now["stages"] if "memory" in stage]
+    highest = max(memories, key=lambda memory: memory["peak_bytes"], default=None)
     return CostComparison(
         framework=now["framework"],
         framework_version=public_version(now["framework_version"]),
         world_size=now["world_size"],
-        parameters=now["parameters"],
+        parameters=now.get("parameters"),
         figures=tuple(figures),
         changes=tuple(changes),
         modules=tuple(modules_of(before, now)),
-        peak_by_kind=dict(highest["memory"]["by_kind"]),
+        peak_by_kind={} if highest is None else dict(highest["by_kind"]),
         notes=tuple(now.get("notes", ())),
         elapsed_s=now.get("elapsed_s", 0.0),
     )
@@ -182,7 +183,7 @@ def _figures(
         )
     plain = None if before is None else _plain_figures(before)
     for name, value in _plain_figures(now).items():
-        was = None if plain is None else plain[name]
+        was = None if plain is None else plain.get(name)
         increase = 0 if was is None else value - was
         yield CostFigure(
             name=name,
@@ -200,20 +201,27 @@ def _share(increase: int, before: int) -> float | None:
 
 
 def _dtype_figures(stage: StageCost) -> dict[str, Mapping[str, int]]:
-    return {"flops": stage["flops"], "parameters": stage["parameters"]}
+    return {"flops": stage["flops"], "parameters": stage.get("parameters", {})}
 
 
 def _plain_figures(stage: StageCost) -> dict[str, int]:
-    return {
-        "host_waits": sum(place["count"] for place in stage["host_waits"]),
-        "graph_breaks": sum(place["count"] for place in stage["graph_breaks"]),
-        "recompilations": stage["recompilations"],
+    """Return the figures without a dtype, those that the framework's trace counts."""
+    figures = {
         "collectives": sum(collective["calls"] for collective in stage["collectives"]),
         "collective_bytes": sum(map(sent_bytes, stage["collectives"])),
-        "peak_memory": stage["memory"]["peak_bytes"],
-        "launches": stage["launches"],
         "memory_traffic": sum(map(traffic_of, stage["operators"])),
     }
+    if "host_waits" in stage:
+        figures["host_waits"] = sum(place["count"] for place in stage["host_waits"])
+    if "graph_breaks" in stage:
+        figures["graph_breaks"] = sum(place["count"] for place in stage["graph_breaks"])
+    if "recompilations" in stage:
+        figures["recompilations"] = stage["recompilations"]
+    if "memory" in stage:
+        figures["peak_memory"] = stage["memory"]["peak_bytes"]
+    if "launches" in stage:
+        figures["launches"] = stage["launches"]
+    return figures
 
 
 def _increases_by_width(

@@ -208,6 +208,9 @@ def modules_of(before: CostRecord | None, now: CostRecord) -> Iterator[ModuleCos
     """Yield what each module asks for, before and now, by its path."""
     costs_before = {} if before is None else _module_sums(before)
     costs_now = _module_sums(now)
+    has_launches, has_memory = (
+        all(name in stage for stage in now["stages"]) for name in ("launches", "memory")
+    )
     for path in sorted({*costs_before, *costs_now}):
         was = None if before is None else costs_before.get(path, _Module())
         values = costs_now.get(path, _Module())
@@ -215,12 +218,12 @@ def modules_of(before: CostRecord | None, now: CostRecord) -> Iterator[ModuleCos
             path=path,
             flops=values.flops,
             memory_traffic=values.traffic,
-            launches=values.launches,
-            peak_bytes=values.peak,
+            launches=values.launches if has_launches else None,
+            peak_bytes=values.peak if has_memory else None,
             flops_before=None if was is None else was.flops,
             memory_traffic_before=None if was is None else was.traffic,
-            launches_before=None if was is None else was.launches,
-            peak_bytes_before=None if was is None else was.peak,
+            launches_before=was.launches if was is not None and has_launches else None,
+            peak_bytes_before=was.peak if was is not None and has_memory else None,
         )
 
 
@@ -240,6 +243,7 @@ def _module_sums(cost: CostRecord) -> dict[str, _Module]:
             module.flops += operator["flops"]
             module.traffic += traffic_of(operator)
             module.launches += operator["calls"]
-        for live in stage["memory"]["at_peak"]:
-            sums[live["path"]].peak += live["bytes"]
+        if "memory" in stage:
+            for live in stage["memory"]["at_peak"]:
+                sums[live["path"]].peak += live["bytes"]
     return dict(sums)

@@ -36,9 +36,13 @@ def predicted_time(
     """Return the time of a step on ``device``, a row of ``DEVICE_RATES``.
 
     Of a pipeline it is that of the slowest stage alone. ``before`` is the cost that it is compared
-    with. Where the device has no peak for a dtype of the step, ``problem`` says so.
+    with. Where the device has no peak for a dtype of the step, or a compiler decides what is
+    launched, ``problem`` says so.
     """
     rates = DEVICE_RATES[device]
+    if any("launches" not in stage for stage in cost["stages"]):
+        problem = f"{cost['framework']} fuses operators, and its trace is of those before it"
+        return PredictedTime(device=device, problem=problem)
     missing = _without_peak(cost, rates) or (
         "" if before is None else _without_peak(before, rates)
     )
@@ -83,5 +87,5 @@ def _seconds(stage: StageCost, rates: DeviceRates, devices_per_node: int) -> _Se
         rate = rates.link_gb_per_s if within else rates.network_gb_per_s
         taken_s = sent_bytes(part) / (1e9 * rate)
         seconds.collectives += taken_s
-        seconds.exposed += taken_s * (1 - part["overlapped"] / part["calls"])
+        seconds.exposed += taken_s * (1 - part.get("overlapped", 0) / part["calls"])
     return seconds

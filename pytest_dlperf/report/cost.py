@@ -13,6 +13,8 @@ from pytest_dlperf.report.aligned import aligned
 from pytest_dlperf.report.printable import one_line
 
 HEADINGS: Final = ("figure", "before", "now", "change")
+#: In the columns of a table of cases.
+_COLUMNS: Final = ("flops", "launches", "collectives", "peak_memory")
 #: In the line of a cost that is compared with nothing.
 _IN_BRIEF: Final = ("flops", "launches", "collectives", "collective_bytes", "peak_memory")
 
@@ -44,14 +46,19 @@ def shown_figures(cost: CostComparison, *, every: bool) -> list[CostFigure]:
 
 
 def column_cells(cost: CostComparison) -> tuple[str, str, str, str]:
-    """Return what the first rank asks for: FLOPs of all dtypes, launches, collectives, memory."""
+    """Return what the first rank asks for: FLOPs of all dtypes, launches, collectives, memory.
+
+    What the framework's trace does not count is absent.
+    """
     first = cost.figures[0].rank
-    sums = dict.fromkeys(("flops", "launches", "collectives", "peak_memory"), 0)
+    # A step without products has FLOPs of no dtype
+    sums = {"flops": 0}
     for figure in cost.figures:
-        if figure.name in sums and figure.rank == first:
-            sums[figure.name] += figure.now
+        if figure.name in _COLUMNS and figure.rank == first:
+            sums[figure.name] = sums.get(figure.name, 0) + figure.now
     flops, launches, collectives, memory = (
-        scaled(value, meaning_of(name).unit) for name, value in sums.items()
+        scaled(sums[name], meaning_of(name).unit) if name in sums else figures.ABSENT
+        for name in _COLUMNS
     )
     return flops, launches, collectives, memory
 

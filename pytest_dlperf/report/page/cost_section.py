@@ -26,9 +26,10 @@ def cost_section(cost: CostComparison | None) -> Html:
     """Return what a step asks for, before and now; nothing where no step was traced."""
     if cost is None:
         return Html("")
+    parameters = "" if cost.parameters is None else f", {cost.parameters:,} parameters"
     what = (
-        f"A step of {cost.framework} {cost.framework_version} on {cost.world_size} devices, "
-        f"{cost.parameters:,} parameters: counted, not timed."
+        f"A step of {cost.framework} {cost.framework_version} on {cost.world_size} devices"
+        f"{parameters}: counted, not timed."
     )
     return joined(
         [
@@ -136,13 +137,18 @@ def _difference(name: str, increase: int) -> str:
 def _drawn(
     cost: CostComparison,
     what: str,
-    values: Callable[[ModuleCost], tuple[int, int | None]],
+    values: Callable[[ModuleCost], tuple[int | None, int | None]],
     unit: str,
 ) -> Html:
-    """Return an icicle of the modules, now, coloured by what was before."""
+    """Return an icicle of the modules, now, coloured by what was before.
+
+    Nothing where the framework's trace does not count it.
+    """
     modules = []
     for module in cost.modules:
         now, before = values(module)
+        if now is None:
+            return Html("")
         modules.append(
             ModuleTime(
                 path=module.path,
@@ -160,6 +166,9 @@ def _modules(modules: Sequence[ModuleCost]) -> Html:
         ("memory traffic", "memory_traffic", "bytes"),
         ("launches", "launches", ""),
         ("at the peak", "peak_bytes", "bytes"),
+    )
+    kinds = tuple(
+        kind for kind in kinds if all(getattr(module, kind[1]) is not None for module in most)
     )
     rows = []
     for module in most:

@@ -156,7 +156,9 @@ def _operand(text: str) -> str:
 def _arrays(text: str) -> Iterator[Array]:
     for dtype, lengths in _ARRAY.findall(text):
         # A bound of a dynamic length is written <=8
-        shape = tuple(int(length.strip().removeprefix("<=")) for length in lengths.split(",") if length)
+        shape = tuple(
+            int(length.strip().removeprefix("<=")) for length in lengths.split(",") if length
+        )
         yield Array(dtype_of(dtype), shape)
 
 

@@ -27,10 +27,8 @@ class Visit(NamedTuple):
 class Visits:
     """All visits of a program."""
 
-    def __init__(
-        self, module: Module, amount: Callable[[Computation, Instruction], int]
-    ) -> None:
-        """``amount`` returns the work of an instruction, by which the branch of a cond is chosen."""
+    def __init__(self, module: Module, amount: Callable[[Computation, Instruction], int]) -> None:
+        """``amount`` returns the work of an instruction; of branches the one with the most counts."""
         self._module, self._amount = module, amount
         #: Loops whose number of rounds the program does not say.
         self.unknown_loops: list[Instruction] = []

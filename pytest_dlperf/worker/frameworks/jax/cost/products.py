@@ -46,9 +46,7 @@ def _convolution(instruction: Instruction, kernel: Array) -> int:
     return 2 * _elements(instruction) * each // dilation
 
 
-def dtype_of_product(
-    computation: Computation, instruction: Instruction, *, on_gpu: bool
-) -> str:
+def dtype_of_product(computation: Computation, instruction: Instruction, *, on_gpu: bool) -> str:
     """Return the dtype whose peak bounds a product.
 
     Of two dtypes the shorter operand is converted to the longer one's. XLA's libraries on GPUs do

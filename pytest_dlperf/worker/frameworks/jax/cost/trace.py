@@ -34,9 +34,10 @@ from pytest_dlperf.worker.frameworks.jax.cost.steps import traced_step
 from pytest_dlperf.worker.frameworks.jax.framework import MATMUL, check_precision
 
 NOTES: Final = (
-    "Kernels, their fusion by XLA, clocks, scheduling and the choice of an algorithm are not seen.",
-    "In JAX launches, peak memory and host waits are not counted; operators are those of the "
-    "program that XLA's partitioner makes for a rank, before XLA fuses them and joins collectives.",
+    "Kernels, their fusion by a compiler, clocks, scheduling and the choice of an algorithm are "
+    "not seen.",
+    "Launches, peak memory and host waits are not counted in JAX. Operators and collectives are "
+    "those that XLA's partitioner gives a rank, before XLA fuses and joins them.",
 )
 _HOST_DEVICES: Final = "--xla_force_host_platform_device_count"
 
