@@ -24,7 +24,7 @@ from pytest_dlperf.worker.frameworks.jax.cost.replica_groups import (
 #: Instructions that compute nothing: what holds others, names of values, other views of them.
 _NO_WORK: Final = frozenset({
     "add-dependency", "after-all", "async-done", "async-start", "async-update", "bitcast",
-    "broadcast", "call", "conditional", "constant", "domain", "get-dimension-size",
+    "broadcast", "call", "conditional", "constant", "copy", "domain", "get-dimension-size",
     "get-tuple-element", "iota", "opt-barrier", "parameter", "partition-id", "replica-id",
     "reshape", "transpose", "tuple", "while",
 })  # fmt: skip

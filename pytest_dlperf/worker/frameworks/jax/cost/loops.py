@@ -28,7 +28,7 @@ class Visits:
     """All visits of a program."""
 
     def __init__(self, module: Module, amount: Callable[[Computation, Instruction], int]) -> None:
-        """``amount`` returns the work of an instruction; of branches the one with the most counts."""
+        """``amount`` returns the work of an instruction: the branch with the most of it counts."""
         self._module, self._amount = module, amount
         #: Loops whose number of rounds the program does not say.
         self.unknown_loops: list[Instruction] = []

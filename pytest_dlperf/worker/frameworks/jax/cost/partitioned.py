@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,9 +18,26 @@ import jax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from pytest_dlperf.worker.frameworks.jax.cost.hlo_text import Module, parsed
-from pytest_dlperf.worker.frameworks.jax.cost.shardings import Placement, spread_or_free
+from pytest_dlperf.worker.frameworks.jax.cost.shardings import (
+    FREE,
+    Placement,
+    decided,
+    spread_or_free,
+)
 
 _PASS: Final = "spmd-partitioning"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function of arrays on devices."""
+
+    jaxpr: ClosedJaxpr
+    name: str
+    #: How its inputs are placed; empty: as they like.
+    given: Sequence[Placement]
+    #: How its outputs are to be placed.
+    results: Sequence[Placement]
 
 
 class Partitioned(NamedTuple):
@@ -30,15 +48,12 @@ class Partitioned(NamedTuple):
     placements: list[Placement]
 
 
-def partitioned(
-    jaxpr: ClosedJaxpr, given: Sequence[Placement], name: str, folder: Path
-) -> Partitioned:
-    """Return what XLA's partitioner makes of ``jaxpr``, whose inputs are placed as ``given``.
+def partitioned(program: Program, folder: Path) -> Partitioned:
+    """Return what XLA's partitioner makes of ``program``.
 
     Nothing is computed, and no array is made. ``folder`` is made for what XLA writes, and removed.
     Raises ``RuntimeError`` where it writes no partitioned program.
     """
-    lowered = _lowered(jaxpr, given, name)
     options = {
         "xla_dump_to": str(folder),
         "xla_dump_hlo_as_text": True,
@@ -47,7 +62,7 @@ def partitioned(
         "xla_backend_optimization_level": 0,
     }
     try:
-        compiled = lowered.compile(compiler_options=options)
+        compiled = _lowered(program).compile(compiler_options=options)
         texts = list(folder.glob(f"*after_{_PASS}*.txt"))
         if len(texts) != 1:
             raise RuntimeError(
@@ -60,22 +75,23 @@ def partitioned(
     return Partitioned(module, list(map(spread_or_free, compiled.output_shardings)))
 
 
-def of_one_device(jaxpr: ClosedJaxpr, name: str) -> Partitioned:
-    """Return the program of ``jaxpr`` on one device, which nothing partitions."""
-    lowered = _lowered(jaxpr, [None] * len(jaxpr.in_avals), name)
-    module = parsed(lowered.as_text(dialect="hlo", debug_info=True))
-    return Partitioned(module, [None] * len(jaxpr.out_avals))
+def of_one_device(program: Program) -> Partitioned:
+    """Return ``program`` on one device, for which nothing is partitioned."""
+    module = parsed(_lowered(program).as_text(dialect="hlo", debug_info=True))
+    return Partitioned(module, [FREE] * len(program.results))
 
 
-def _lowered(jaxpr: ClosedJaxpr, given: Sequence[Placement], name: str) -> Any:
-    run = jaxpr_as_fun(jaxpr)
+def _lowered(program: Program) -> Any:
+    run = jaxpr_as_fun(program.jaxpr)
 
-    def program(*arrays: Any) -> Any:
+    def called(*arrays: Any) -> Any:
         return tuple(run(*arrays))
 
-    program.__name__ = name
+    called.__name__ = program.name
+    avals = program.jaxpr.in_avals
     shapes = [
-        jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
-        for aval, sharding in zip(jaxpr.in_avals, given, strict=True)
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=decided(placement))
+        for aval, placement in zip(avals, program.given or [FREE] * len(avals), strict=True)
     ]
-    return jax.jit(program).lower(*shapes)
+    results = tuple(map(decided, program.results))
+    return jax.jit(called, out_shardings=results).lower(*shapes)

@@ -16,6 +16,8 @@ class Undecided:
 
 
 UNDECIDED: Final = Undecided()
+#: Names of the operation that calls a compiled function, which changed.
+JIT: Final = ("jit", "pjit")
 #: A sharding over several devices, ``FREE`` or ``UNDECIDED``.
 Placement = Any
 
@@ -28,17 +30,17 @@ def placements(jaxpr: Any, given: Mapping[Any, Placement]) -> dict[Any, Placemen
     """
     known = dict(given)
     for equation in jaxpr.eqns:
-        inputs = [known.get(v, FREE) if _is_variable(v) else FREE for v in equation.invars]
+        inputs = [FREE if is_literal(v) else known.get(v, FREE) for v in equation.invars]
         rule = _RULES.get(equation.primitive.name, _computed)
         for variable, placed in zip(equation.outvars, rule(equation, inputs), strict=True):
             known[variable] = placed
     return known
 
 
-def _outputs(jaxpr: Any, given: Sequence[Placement]) -> list[Placement]:
+def output_placements(jaxpr: Any, given: Sequence[Placement]) -> list[Placement]:
     """Return the placements of the outputs of ``jaxpr``, whose inputs are placed as ``given``."""
     known = placements(jaxpr, dict(zip(jaxpr.invars, given, strict=True)))
-    return [known.get(v, FREE) if _is_variable(v) else FREE for v in jaxpr.outvars]
+    return [FREE if is_literal(v) else known.get(v, FREE) for v in jaxpr.outvars]
 
 
 def spread_or_free(sharding: Any) -> Placement:
@@ -48,8 +50,14 @@ def spread_or_free(sharding: Any) -> Placement:
     return FREE
 
 
-def _is_variable(atom: Any) -> bool:
-    return not hasattr(atom, "val")
+def decided(placement: Placement) -> Sharding | None:
+    """Return the sharding that ``placement`` is; None, which leaves it to JAX, for others."""
+    return placement if isinstance(placement, Sharding) else None
+
+
+def is_literal(atom: Any) -> bool:
+    """Return whether an atom of a jaxpr is a number in it, and no variable."""
+    return hasattr(atom, "val")
 
 
 def _computed(equation: Any, inputs: Sequence[Placement]) -> list[Placement]:
@@ -69,7 +77,7 @@ def _jit(equation: Any, inputs: Sequence[Placement]) -> list[Placement]:
         said if isinstance(said, Sharding) else placed
         for said, placed in zip(parameters["in_shardings"], inputs, strict=True)
     ]
-    within = _outputs(parameters["jaxpr"].jaxpr, given)
+    within = output_placements(parameters["jaxpr"].jaxpr, given)
     return [
         spread_or_free(said) if isinstance(said, Sharding) else placed
         for said, placed in zip(parameters["out_shardings"], within, strict=True)
@@ -102,8 +110,7 @@ def _shard_map(equation: Any, inputs: Sequence[Placement]) -> list[Placement]:
 
 _RULES: Final[Mapping[str, Callable[[Any, Sequence[Placement]], list[Placement]]]] = {
     "device_put": _device_put,
-    "jit": _jit,
-    "pjit": _jit,
+    **dict.fromkeys(JIT, _jit),
     "shard_map": _shard_map,
     "sharding_constraint": _constraint,
 }

@@ -11,10 +11,9 @@ import math
 import os
 import re
 import traceback
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +28,6 @@ from pytest_dlperf.worker.cost.record_file import Progress
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.jax.cost.abstract_job import AbstractJob
 from pytest_dlperf.worker.frameworks.jax.cost.counts import Counts
-from pytest_dlperf.worker.frameworks.jax.cost.shardings import Placement
 from pytest_dlperf.worker.frameworks.jax.cost.steps import traced_step
 from pytest_dlperf.worker.frameworks.jax.framework import MATMUL, check_precision
 
@@ -90,10 +88,9 @@ def _record(arguments: Arguments, places: Places) -> CostRecord:
         stages=[stage],
         notes=[*NOTES, *_notes(counts)],
     )
-    if step.declared:
-        avals = step.program.out_avals[: step.declared]
-        stage["parameters"] = _held(avals, program.placements)
-        record["parameters"] = sum(int(aval.size) for aval in avals)
+    if step.parameters:
+        stage["parameters"] = step.held(program.placements)
+        record["parameters"] = sum(math.prod(atom.aval.shape) for atom in step.parameters)
     if job.iteration_work is not None:
         record["work"] = job.iteration_work
     return record
@@ -120,15 +117,6 @@ def _job(arguments: Arguments) -> AbstractJob:
         device=jax.devices()[0],
         dtype=jnp.float16 if arguments.precision == "pure_fp16" else jnp.float32,
     )
-
-
-def _held(avals: Sequence[Any], placed: Sequence[Placement]) -> dict[str, int]:
-    """Return the parameters of one rank by dtype."""
-    counts: Counter[str] = Counter()
-    for aval, placement in zip(avals, placed, strict=False):
-        shape = aval.shape if placement is None else placement.shard_shape(aval.shape)
-        counts[aval.dtype.name] += math.prod(shape)
-    return dict(sorted(counts.items()))
 
 
 def _notes(counts: Counts) -> Iterator[str]:
