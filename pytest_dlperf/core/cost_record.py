@@ -11,6 +11,12 @@ from pytest_dlperf.core.wire_cost import COST_FORMAT, CostRecord
 
 #: What a record has unless it has a problem.
 _NEEDED: Final = ("framework", "framework_version", "world_size", "stages")
+#: What a stage has in a framework whose trace counts all; others lack what theirs does not.
+_COUNTED: Final = {
+    "torch": (
+        "launches", "memory", "host_waits", "parameters", "graph_breaks", "recompilations",
+    ),
+}  # fmt: skip
 
 
 class _Optional:
@@ -36,6 +42,10 @@ def checked_cost(values: Any) -> CostRecord:
                 raise DecodeError(f"{name}: missing")
         if not values["stages"]:
             raise DecodeError("stages: empty")
+        for index, stage in enumerate(values["stages"]):
+            for name in _COUNTED.get(values["framework"], ()):
+                if name not in stage:
+                    raise DecodeError(f"stages[{index}].{name}: missing")
     return typing.cast("CostRecord", values)
 
 

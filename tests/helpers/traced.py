@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pytest_dlperf.core.wire import RankArguments
-from pytest_dlperf.core.wire_cost import CostRecord, StageCost
+from pytest_dlperf.core.wire_cost import COST_RECORD, CostRecord, StageCost
 from pytest_dlperf.worker.arguments import Arguments
 
 #: What each traced case has unless a test says otherwise.
@@ -40,6 +44,24 @@ def traced(workload: str, folder: Path, **given: Any) -> CostRecord:
     from pytest_dlperf.worker.frameworks.torch.cost.trace import trace
 
     return trace(arguments_of(workload, folder, **given))
+
+
+def traced_apart(workload: str, folder: Path, **given: Any) -> CostRecord:
+    """Return the record that a process of its own writes, as that of a case.
+
+    A process of JAX has the devices that it had first.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    subprocess.run(
+        [sys.executable, "-m", "pytest_dlperf.worker.cost", *flags_of(workload, folder, **given)],
+        check=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        timeout=300,
+    )
+    record: CostRecord = json.loads((folder / COST_RECORD).read_text(encoding="utf-8"))
+    return record
 
 
 def stage_of(record: CostRecord) -> StageCost:

@@ -127,7 +127,11 @@ def traced_step(workload: str, job: AbstractJob, progress: Progress) -> TracedSt
     inner = closed.jaxpr
     known = dict(zip(inner.invars, placed, strict=True))
     single = inner.eqns[0] if len(inner.eqns) == 1 else None
-    if single is not None and single.primitive.name in JIT:
+    if (
+        single is not None
+        and single.primitive.name in JIT
+        and all(is_literal(atom) or atom in known for atom in single.invars)
+    ):
         program = _of_call(single, known)
         outputs, inputs = list(single.outvars), list(single.invars)
     else:

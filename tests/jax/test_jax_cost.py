@@ -1,0 +1,186 @@
+"""What a step in JAX asks for, traced on abstract arrays: formulas, theory, planted faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perf_tests.llama.recipe import SIZES, parameter_count
+from pytest_dlperf.core.cost_record import checked_cost
+from pytest_dlperf.core.wire_cost import CostRecord
+from pytest_dlperf.judge.cost import cost_comparison, cost_findings
+from tests.helpers.perf_project import PerfProject, perf_test
+from tests.helpers.traced import bytes_by_kind, stage_of, traced_apart
+from tests.jax.costly import BLOCKS, PARAMETERS, TOKENS, WIDTH
+
+pytestmark = pytest.mark.jax
+LLAMA = "perf_tests.llama.jax_train:build"
+TINY = SIZES["tiny"]
+#: Figures that a trace of JAX does not count.
+ABSENT = {"launches", "memory", "host_waits", "graph_breaks", "recompilations"}
+OPTIONS = ("--dlperf-cost", "--dlperf-history=off")
+
+
+def costly(folder: Path, planted: str = "", name: str = "build", **given: Any) -> CostRecord:
+    given = {"precision": "bf16", "options": {"planted": planted}, **given}
+    return traced_apart(f"tests.jax.costly:{name}", folder, framework="jax", **given)
+
+
+def metrics(before: CostRecord, now: CostRecord) -> dict[str, str]:
+    """Return the figures that changed, with the path of each."""
+    findings = cost_findings(cost_comparison(before, now), against="main")
+    return {finding.metric: finding.text("path") for finding in findings if finding.metric}
+
+
+def test_llama_has_the_flops_and_parameters_of_its_formula(tmp_path: Path):
+    record = traced_apart(LLAMA, tmp_path, framework="jax", options={"model": "tiny"})
+    stage = stage_of(checked_cost(record))
+    tokens = 4 * TINY.sequence
+    matrices = parameter_count(TINY) - TINY.vocabulary * TINY.width - 3 * TINY.width
+    attention = 12 * TINY.layers * TINY.width * TINY.sequence * tokens
+    assert stage["flops"] == {"float32": 6 * matrices * tokens + attention}
+    assert record["parameters"] == parameter_count(TINY)
+    assert stage["parameters"] == {"float32": parameter_count(TINY)}
+    assert record["work"] == tokens
+    assert not stage["collectives"]
+    assert not ABSENT & stage.keys()
+    # Its blocks are the rounds of a loop, and have phases
+    phases = {o["phase"] for o in stage["operators"] if o["path"] == "jax_model.block"}
+    assert {"forward", "backward"} <= phases
+
+
+def test_copies_reduce_every_gradient_once(tmp_path: Path):
+    record = traced_apart(
+        LLAMA, tmp_path, framework="jax", world_size=8, parallel="ddp", options={"model": ""}
+    )
+    stage = stage_of(record)
+    # And the loss
+    assert bytes_by_kind(stage) == {"all-reduce": 4 * parameter_count(TINY) + 4}
+    assert {(c["group"], c["ranks"]) for c in stage["collectives"]} == {("dp", 8)}
+    assert record["work"] == 8 * 4 * TINY.sequence
+
+
+def test_planted_faults_are_found_at_their_scope_and_nothing_else_is(tmp_path: Path):
+    before, same = (costly(tmp_path / name, world_size=2) for name in ("before", "same"))
+    for record in (before, same):
+        assert record.pop("elapsed_s") > 0
+        assert record.pop("trace_peak_bytes") > 0
+    assert same == before
+    rows = 4 * TOKENS
+    product = 2 * rows * WIDTH * 4 * WIDTH
+    head = 2 * rows * WIDTH
+    # The input of the first layer has no gradient
+    flops = product * (3 * 2 * BLOCKS - 1) + 3 * head
+    stage = stage_of(before)
+    assert stage["flops"] == {"bfloat16": flops}
+    assert stage["layers"]["blocks.*.up"] == BLOCKS
+    assert before["parameters"] == PARAMETERS
+    assert metrics(before, same) == {}
+
+    more = costly(tmp_path / "product", "product", world_size=2)
+    assert stage_of(more)["flops"] == {"bfloat16": flops + product}
+    assert metrics(before, more) == {"flops": "blocks.*.up", "memory_traffic": "blocks.*.up"}
+
+    wide = costly(tmp_path / "float32", "float32", world_size=2)
+    # TF32, as a GPU has it
+    assert stage_of(wide)["flops"] == {"bfloat16": flops - 3 * product, "tf32": 3 * product}
+    changed = metrics(before, wide)
+    assert changed["flops"] == "blocks.*.down"
+    assert "collectives" not in changed
+
+
+def test_state_that_the_program_alone_has_is_counted(tmp_path: Path):
+    """Momenta are no result of the step, and several programs make them."""
+    one, parts = (
+        stage_of(costly(tmp_path / name, name=name, world_size=2, precision="fp32"))
+        for name in ("build", "build_in_parts")
+    )
+    assert parts["flops"] == one["flops"]
+    assert bytes_by_kind(parts) == bytes_by_kind(one)
+    # Of each parameter the mean is multiplied once more
+    up = f"{WIDTH}x{4 * WIDTH} float32"
+    multiplied = [
+        sum(o["calls"] for o in stage["operators"]
+            if (o["name"], o["phase"]) == ("multiply", "rest") and o["shapes"] == f"{up}, {up}")
+        for stage in (one, parts)
+    ]  # fmt: skip
+    assert multiplied == [BLOCKS, 2 * BLOCKS]
+
+
+@pytest.mark.parametrize(
+    ("planted", "given", "words", "place"),
+    [
+        ("item", {}, "It needs numbers of the device, which a trace has not", "costly.py:"),
+        ("", {"parallel": "pp2", "world_size": 2}, "stages of a pipeline are not traced", ""),
+        ("", {"precision": "amp"}, "precision amp is not there for jax", ""),
+    ],
+)
+def test_what_cannot_be_traced_says_why_and_where(
+    tmp_path: Path, planted: str, given: dict[str, Any], words: str, place: str
+):
+    record = costly(tmp_path, planted, **given)
+    assert words in record["problem"]
+    assert record["place"].startswith(place)
+    assert set(record) == {"format", "problem", "place"}
+
+
+def test_size_of_the_case_needs_no_memory(tmp_path: Path):
+    record = costly(tmp_path, name="build_large", world_size=2, precision="fp32")
+    assert stage_of(record)["parameters"]["float32"] > 3e10
+    assert record["trace_peak_bytes"] < 2e9
+
+
+def test_rounds_that_values_decide_are_noted(tmp_path: Path):
+    record = costly(tmp_path, name="build_unknown_rounds", precision="fp32")
+    assert stage_of(record)["flops"] == {"float32": 2 * WIDTH**3}
+    assert any("its body counts once" in note for note in record["notes"])
+
+
+def test_gate_stores_a_cost_and_finds_a_planted_product(tmp_path: Path):
+    project = PerfProject(tmp_path)
+    project.environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+
+    def measured(planted: str, *options: str) -> dict[str, Any]:
+        source = (Path(__file__).parent / "costly.py").read_text(encoding="utf-8")
+        project.write_file(
+            "costly_copy.py", source.replace('job.options.get("planted", "")', repr(planted), 1)
+        )
+        project.write_tests(
+            perf_test(
+                "costly_copy:build", name="costly", framework="jax", precision="bf16",
+                layout="1n2g", batch_size_per_device=4,
+            )
+        )  # fmt: skip
+        _, [outcome] = project.measured(*OPTIONS, *options)
+        return outcome
+
+    assert measured("", "--update-baselines")["update"] == "created"
+    assert measured("")["judgement"]["verdict"] == "passed"
+    judgement = measured("product")["judgement"]
+    assert judgement["code"] == "costs-more:flops"
+    assert judgement["reason"].startswith("blocks.*.up: ")
+
+
+@pytest.mark.nightly(reason="compiles and trains on host devices")
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp2"])
+def test_trace_counts_the_program_that_a_training_compiles(tmp_path: Path, parallel: str):
+    given = {"framework": "jax", "world_size": 8, "parallel": parallel, "precision": "bf16"}
+    stage = stage_of(traced_apart(LLAMA, tmp_path / "trace", **given, options={"model": ""}))
+    program = Path(__file__).parent / "compiled_counts.py"
+    done = subprocess.run(
+        [sys.executable, str(program), str(tmp_path), parallel],
+        check=True, stdout=subprocess.PIPE, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    real = json.loads(done.stdout)
+    assert stage["flops"] == real["flops"]
+    assert stage["operators"] == real["operators"]
+    assert [{**c, "group": ""} for c in stage["collectives"]] == [
+        {**c, "group": ""} for c in real["collectives"]
+    ]
