@@ -6,12 +6,10 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 #: ``[2,4]<=[8]``, ``[4,2]<=[2,4]T(1,0)``: numbers from 0 in a shape, turned, in groups.
-_IOTA: Final = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_IOTA: Final = re.compile(r"\[\d+,(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 #: ``mesh['a'=2,'b'=4] {'b'}``: the axes of a mesh that a group goes along.
 _MESH: Final = re.compile(r"mesh\[(.*?)\](?:, device_ids=\((.*?)\))? ?\{(.*?)\}")
 _AXIS: Final = re.compile(r"['\"]?([\w.\-]+)['\"]?=(\d+)")
@@ -39,11 +37,10 @@ def chain_of_first(text: str) -> tuple[int, ...]:
 
 def mesh_axis_of(ranks: Sequence[int], axes: Mapping[str, int]) -> str:
     """Return the axis of a mesh of all ranks that goes through ``ranks`` from 0; empty if none."""
-    numbers = np.arange(math.prod(axes.values())).reshape(tuple(axes.values()))
-    for position, name in enumerate(axes):
-        index: list[Any] = [0] * len(axes)
-        index[position] = slice(None)
-        if sorted(ranks) == numbers[tuple(index)].tolist():
+    apart = math.prod(axes.values())
+    for name, length in axes.items():
+        apart //= length
+        if sorted(ranks) == [apart * index for index in range(length)]:
             return name
     return ""
 
@@ -54,11 +51,7 @@ def _groups(text: str, world_size: int) -> list[list[int]]:
     iota = _IOTA.fullmatch(text)
     if iota is not None:
         shape, order = _numbers(iota[2]), _numbers(iota[3] or "")
-        numbers = np.arange(math.prod(shape)).reshape(shape)
-        groups: list[list[int]] = (
-            numbers.transpose(order or range(len(shape))).reshape(_numbers(iota[1])).tolist()
-        )
-        return groups
+        return _in_groups(_turned(shape, order or range(len(shape))), int(iota[1]))
     mesh = _MESH.fullmatch(text)
     if mesh is not None:
         return _groups_of_mesh(mesh[1], mesh[2], mesh[3])
@@ -81,17 +74,27 @@ def _groups_of_mesh(shape: str, ids: str | None, along: str) -> list[list[int]]:
             cut += [(before // begin, False), (part, True)]
             begin = before * part
         cut.append((length // begin, False))
-    numbers = np.array(_numbers(ids)) if ids else np.arange(math.prod(lengths.values()))
     grouped = [axis for axis, (_, is_along) in enumerate(cut) if is_along]
     others = [axis for axis, (_, is_along) in enumerate(cut) if not is_along]
-    size = math.prod(cut[axis][0] for axis in grouped)
-    groups: list[list[int]] = (
-        numbers.reshape([length for length, _ in cut])
-        .transpose(list(itertools.chain(others, grouped)))
-        .reshape(-1, size)
-        .tolist()
-    )
-    return groups
+    ranks = _turned([length for length, _ in cut], [*others, *grouped])
+    if ids:
+        numbers = _numbers(ids)
+        ranks = [numbers[rank] for rank in ranks]
+    return _in_groups(ranks, math.prod(cut[axis][0] for axis in grouped))
+
+
+def _turned(shape: Sequence[int], order: Sequence[int]) -> list[int]:
+    """Return the numbers from 0 in an array of ``shape`` after its axes are in ``order``."""
+    apart = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    indices = itertools.product(*(range(shape[axis]) for axis in order))
+    return [
+        sum(index * apart[axis] for index, axis in zip(each, order, strict=True))
+        for each in indices
+    ]
+
+
+def _in_groups(ranks: Sequence[int], size: int) -> list[list[int]]:
+    return [list(ranks[begin : begin + size]) for begin in range(0, len(ranks), size)]
 
 
 def _numbers(text: str) -> list[int]:
