@@ -49,7 +49,7 @@ class Array(NamedTuple):
 
 
 def bits_of(dtype: str) -> int:
-    """Return the bits of a number; 0 for what is no number, as a token."""
+    """Return the bits of a number; 0 for another thing, as a token."""
     if dtype.startswith("float8"):
         return 8
     digits = re.search(r"\d+$", dtype)

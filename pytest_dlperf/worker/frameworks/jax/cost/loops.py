@@ -71,7 +71,7 @@ class Visits:
         return sum(v.times * self._amount(v.computation, v.instruction) for v in visits)
 
     def rounds_of(self, computation: Computation, loop: Instruction) -> int | None:
-        """Return how often a ``while`` goes around; None where it is no count up to a constant.
+        """Return how often a ``while`` goes around; None where it does not count to a constant.
 
         A count begins at a constant, grows by a constant, and is compared with a constant: what
         ``lax.scan`` and ``lax.fori_loop`` of fixed bounds make.

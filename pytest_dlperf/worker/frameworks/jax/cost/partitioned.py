@@ -75,7 +75,7 @@ def partitioned(program: Program, folder: Path) -> Partitioned:
     return Partitioned(module, list(map(spread_or_free, compiled.output_shardings)))
 
 
-def of_one_device(program: Program) -> Partitioned:
+def unpartitioned(program: Program) -> Partitioned:
     """Return ``program`` on one device, for which nothing is partitioned."""
     module = parsed(_lowered(program).as_text(dialect="hlo", debug_info=True))
     return Partitioned(module, [FREE] * len(program.results))

@@ -46,20 +46,19 @@ class HloPlaces:
 
     def _function(self, number: int) -> str:
         """Return the innermost function of the program: ``jax_model.block``; empty if none is."""
-        known = self._functions.get(number)
-        if known is not None:
-            return known
+        if number in self._functions:
+            return self._functions[number]
         frame = self._frames.get(number)
         if frame is None:
             return ""
         # Without the functions around it, which only newer Pythons name
         name = frame.function.rpartition(".")[2]
         if name.startswith("<") or not self._places.is_program(frame.file):
-            found = self._function(frame.parent) if frame.parent else ""
+            path = self._function(frame.parent) if frame.parent else ""
         else:
-            found = f"{Path(frame.file).stem}.{name}"
-        self._functions[number] = found
-        return found
+            path = f"{Path(frame.file).stem}.{name}"
+        self._functions[number] = path
+        return path
 
 
 def scopes_of(name: str) -> list[str]:

@@ -75,8 +75,8 @@ def _groups_of_mesh(shape: str, ids: str | None, along: str) -> list[list[int]]:
             begin = before * part
         cut.append((length // begin, False))
     grouped = [axis for axis, (_, is_along) in enumerate(cut) if is_along]
-    others = [axis for axis, (_, is_along) in enumerate(cut) if not is_along]
-    ranks = _turned([length for length, _ in cut], [*others, *grouped])
+    across = [axis for axis, (_, is_along) in enumerate(cut) if not is_along]
+    ranks = _turned([length for length, _ in cut], [*across, *grouped])
     if ids:
         numbers = _numbers(ids)
         ranks = [numbers[rank] for rank in ranks]

@@ -74,20 +74,20 @@ def _computed(equation: Any, inputs: Sequence[Placement]) -> list[Placement]:
 def _jit(equation: Any, inputs: Sequence[Placement]) -> list[Placement]:
     parameters = equation.params
     given = [
-        said if isinstance(said, Sharding) else placed
-        for said, placed in zip(parameters["in_shardings"], inputs, strict=True)
+        sharding if isinstance(sharding, Sharding) else placed
+        for sharding, placed in zip(parameters["in_shardings"], inputs, strict=True)
     ]
     within = output_placements(parameters["jaxpr"].jaxpr, given)
     return [
-        spread_or_free(said) if isinstance(said, Sharding) else placed
-        for said, placed in zip(parameters["out_shardings"], within, strict=True)
+        spread_or_free(sharding) if isinstance(sharding, Sharding) else placed
+        for sharding, placed in zip(parameters["out_shardings"], within, strict=True)
     ]
 
 
 def _device_put(equation: Any, inputs: Sequence[Placement]) -> list[Placement]:
     return [
-        spread_or_free(said) if said is not None else placed
-        for said, placed in zip(equation.params["devices"], inputs, strict=True)
+        spread_or_free(device) if device is not None else placed
+        for device, placed in zip(equation.params["devices"], inputs, strict=True)
     ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import jax
-from jax.extend.core import Var
+from jax.extend.core import ClosedJaxpr, Var
 from jax.sharding import NamedSharding, Sharding
 
 from pytest_dlperf.worker.cost.record_file import Progress
@@ -19,8 +19,8 @@ from pytest_dlperf.worker.frameworks.jax.cost.abstract_job import AbstractJob
 from pytest_dlperf.worker.frameworks.jax.cost.partitioned import (
     Partitioned,
     Program,
-    of_one_device,
     partitioned,
+    unpartitioned,
 )
 from pytest_dlperf.worker.frameworks.jax.cost.shardings import (
     FREE,
@@ -48,15 +48,15 @@ class TracedStep:
     outputs: Sequence[Any]
     #: The declared parameters after the step, atoms of its jaxpr.
     parameters: Sequence[Any]
-    #: How the inputs of the step are placed.
-    known: Mapping[Any, Placement]
+    #: How the inputs of the step are placed, by its variables.
+    inputs: Mapping[Any, Placement]
     #: What is done before the step; its outputs are the inputs of the program.
     before: Program
 
     def partitioned(self, world_size: int, folder: Path) -> Partitioned:
         """Return the program of the step on each device; XLA writes below ``folder``."""
         if world_size == 1:
-            return of_one_device(self.program)
+            return unpartitioned(self.program)
         given = self.program.given
         if any(placement is UNDECIDED for placement in given):
             placed = partitioned(self.before, folder / "before").placements
@@ -68,10 +68,10 @@ class TracedStep:
 
     def held(self, placed: Sequence[Placement]) -> dict[str, int]:
         """Return the parameters of one rank by dtype; ``placed`` are the program's outputs."""
-        known = {**self.known, **dict(zip(self.outputs, placed, strict=True))}
+        placements_after = {**self.inputs, **dict(zip(self.outputs, placed, strict=True))}
         counts: Counter[str] = Counter()
         for atom in self.parameters:
-            placement = None if is_literal(atom) else decided(known.get(atom))
+            placement = None if is_literal(atom) else decided(placements_after.get(atom))
             shape = atom.aval.shape
             counts[atom.aval.dtype.name] += math.prod(
                 shape if placement is None else placement.shard_shape(shape)
@@ -93,6 +93,47 @@ def traced_step(workload: str, job: AbstractJob, progress: Progress) -> TracedSt
     the first step are traced as well, and their arrays are where their shardings put them. Raises
     what the workload raises.
     """
+    whole = _traced(workload, job, progress)
+    equations = whole.jaxpr.eqns
+    calls = [
+        index for index, equation in enumerate(equations) if equation.params.get("name") == _STEP
+    ]
+    if not calls:
+        raise WorkerFailure("step-empty", "the step does nothing on a device; nothing is traced")
+    call = equations[calls[0]]
+    constants = [spread_or_free(getattr(array, "sharding", None)) for array in whole.consts]
+    places = placements(whole.jaxpr, dict(zip(whole.jaxpr.constvars, constants, strict=True)))
+    placed = [_placement(atom, places) for atom in call.invars]
+    step = call.params["jaxpr"]
+    inputs = dict(zip(step.jaxpr.invars, placed, strict=True))
+    single = _single_call(step.jaxpr)
+    if single is None:
+        jaxpr = _with_all_outputs(step.jaxpr)
+        results = output_placements(jaxpr, placed)
+        program = Program(step.replace(jaxpr=jaxpr), _STEP, placed, results)
+        outputs, taken = jaxpr.outvars, jaxpr.invars
+    else:
+        program = _program_called(single, inputs)
+        outputs, taken = single.outvars, single.invars
+    outer = dict(zip(step.jaxpr.invars, call.invars, strict=True))
+    before = whole.jaxpr.replace(
+        eqns=equations[: calls[0]],
+        outvars=[atom if is_literal(atom) else outer[atom] for atom in taken],
+    )
+    return TracedStep(
+        program=program,
+        outputs=list(outputs),
+        parameters=list(step.jaxpr.outvars),
+        inputs=inputs,
+        before=Program(whole.replace(jaxpr=before), "before", (), [FREE] * len(taken)),
+    )
+
+
+def _traced(workload: str, job: AbstractJob, progress: Progress) -> ClosedJaxpr:
+    """Return the jaxpr of ``build`` and two steps, of which the second is a call in it.
+
+    What that call returns are the declared parameters after it.
+    """
 
     def whole() -> Any:
         progress.begin("build")
@@ -108,60 +149,32 @@ def traced_step(workload: str, job: AbstractJob, progress: Progress) -> TracedSt
         second.__name__ = _STEP
         return jax.jit(second)()
 
-    outer = jax.make_jaxpr(whole)()
-    equations = outer.jaxpr.eqns
-    position, call = next(
-        (
-            (number, equation)
-            for number, equation in reversed(list(enumerate(equations)))
-            if equation.params.get("name") == _STEP
-        ),
-        (0, None),
-    )
-    if call is None:
-        raise WorkerFailure("step-empty", "the step does nothing on a device; nothing is traced")
-    constants = [spread_or_free(getattr(c, "sharding", None)) for c in outer.consts]
-    known = placements(outer.jaxpr, dict(zip(outer.jaxpr.constvars, constants, strict=True)))
-    placed = [FREE if is_literal(atom) else known.get(atom, FREE) for atom in call.invars]
-    closed = call.params["jaxpr"]
-    inner = closed.jaxpr
-    known = dict(zip(inner.invars, placed, strict=True))
-    single = inner.eqns[0] if len(inner.eqns) == 1 else None
-    if (
-        single is not None
-        and single.primitive.name in JIT
-        and all(is_literal(atom) or atom in known for atom in single.invars)
-    ):
-        program = _of_call(single, known)
-        outputs, inputs = list(single.outvars), list(single.invars)
-    else:
-        inner = _with_all_outputs(inner)
-        results = output_placements(inner, placed)
-        program = Program(closed.replace(jaxpr=inner), _STEP, placed, results)
-        outputs, inputs = list(inner.outvars), list(inner.invars)
-    outer_atoms = dict(zip(inner.invars, call.invars, strict=True))
-    before = outer.jaxpr.replace(
-        eqns=equations[:position],
-        outvars=[atom if is_literal(atom) else outer_atoms[atom] for atom in inputs],
-    )
-    return TracedStep(
-        program=program,
-        outputs=outputs,
-        parameters=list(closed.jaxpr.outvars),
-        known=known,
-        before=Program(outer.replace(jaxpr=before), "before", (), [FREE] * len(inputs)),
-    )
+    return jax.make_jaxpr(whole)()
 
 
-def _of_call(call: Any, known: Mapping[Any, Placement]) -> Program:
-    """Return the program that a step calls, where it calls one and does nothing else."""
+def _placement(atom: Any, places: Mapping[Any, Placement]) -> Placement:
+    return FREE if is_literal(atom) else places.get(atom, FREE)
+
+
+def _single_call(jaxpr: Any) -> Any:
+    """Return the call of a compiled function that is all that a step does; None if none is."""
+    if len(jaxpr.eqns) != 1 or jaxpr.eqns[0].primitive.name not in JIT:
+        return None
+    call, inputs = jaxpr.eqns[0], set(jaxpr.invars)
+    is_of_inputs = all(is_literal(atom) or atom in inputs for atom in call.invars)
+    return call if is_of_inputs else None
+
+
+def _program_called(call: Any, places: Mapping[Any, Placement]) -> Program:
+    """Return the program of a call, as JAX compiles it alone."""
     parameters = call.params
     given = [
-        said if isinstance(said, Sharding) else FREE if is_literal(a) else known.get(a, FREE)
-        for a, said in zip(call.invars, parameters["in_shardings"], strict=True)
+        sharding if isinstance(sharding, Sharding) else _placement(atom, places)
+        for atom, sharding in zip(call.invars, parameters["in_shardings"], strict=True)
     ]
     results = [
-        said if isinstance(said, Sharding) else FREE for said in parameters["out_shardings"]
+        sharding if isinstance(sharding, Sharding) else FREE
+        for sharding in parameters["out_shardings"]
     ]
     return Program(parameters["jaxpr"], parameters["name"], given, results)
 
