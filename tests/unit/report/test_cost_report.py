@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from pytest_dlperf.cases.marker import expand
+from pytest_dlperf.core.codec import DecodeError
 from pytest_dlperf.core.cost import PredictedTime, PredictionError
+from pytest_dlperf.core.cost_record import checked_cost
 from pytest_dlperf.core.outcome import Outcome, outcome_from_json, outcome_to_json
 from pytest_dlperf.core.wire_cost import CostRecord
 from pytest_dlperf.judge.cost import cost_comparison, cost_findings
+from pytest_dlperf.judge.predicted_time import predicted_time
 from pytest_dlperf.judge.verdict import judgement_by
 from pytest_dlperf.report import pull_request
-from pytest_dlperf.report.cost import error_words, predicted_words, terminal_lines
+from pytest_dlperf.report.cost import column_cells, error_words, predicted_words, terminal_lines
 from pytest_dlperf.report.page.cost_section import cost_section
 from pytest_dlperf.report.terminal import table
 from tests.helpers.costs import LAYERS, PRODUCT_FLOPS, cost_record, operator_in
@@ -22,6 +27,34 @@ from tests.helpers.costs import LAYERS, PRODUCT_FLOPS, cost_record, operator_in
 
 def extra_product(stage: dict[str, Any]) -> None:
     operator_in(stage, "blocks.*.mlp").update(calls=4 * LAYERS, flops=4 * LAYERS * PRODUCT_FLOPS)
+
+
+def test_what_a_framework_does_not_count_is_absent_and_not_zero():
+    record = cost_record(framework="jax")
+    for stage in record["stages"]:
+        for name in ("launches", "memory", "host_waits", "graph_breaks", "recompilations"):
+            del stage[name]  # type: ignore[misc]
+    del record["parameters"]
+    checked_cost(record)
+    outcome = outcome_of(record, record)
+    assert outcome.cost is not None
+    assert {figure.name for figure in outcome.cost.figures} == {
+        "flops", "parameters", "regrouped", "collectives", "collective_bytes", "memory_traffic",
+    }  # fmt: skip
+    assert column_cells(outcome.cost)[1::2] == ("--", "--")
+    text = str(cost_section(outcome.cost))
+    for words in ("launches", "at the peak", "parameters:", "memory at its peak"):
+        assert words not in text
+    assert outcome_from_json(outcome_to_json(outcome)).cost == outcome.cost
+    predicted = predicted_time(record, "h100", 8)
+    assert (predicted.step_ms, predicted.problem[:20]) == (None, "jax fuses operators,")
+
+
+def test_pytorch_counts_all_so_that_nothing_of_it_may_lack():
+    record = cost_record()
+    del record["stages"][0]["launches"]
+    with pytest.raises(DecodeError, match=r"stages\[0\].launches: missing"):
+        checked_cost(record)
 
 
 def outcome_of(before: CostRecord | None, now: CostRecord) -> Outcome:
