@@ -57,9 +57,7 @@ def trace(arguments: Arguments) -> CostRecord:
 def _record(arguments: Arguments, places: Places) -> CostRecord:
     check_precision(arguments.precision)
     if Parallel.parse(arguments.parallel).pp > 1:
-        raise WorkerFailure(
-            "parallel-unsupported", "stages of a pipeline are not traced in JAX; measure this case"
-        )
+        raise ValueError("stages of a pipeline are not traced in JAX; measure this case")
     _with_host_devices(arguments.world_size)
     if arguments.precision in MATMUL:
         jax.config.update("jax_default_matmul_precision", MATMUL[arguments.precision])
