@@ -41,9 +41,9 @@ _PLAIN: Final = re.compile(
 _GAPS: Final = re.compile(r"[ ._-]+")
 _LAYOUT: Final = re.compile(r"(?<![A-Za-z0-9])(\d{1,4})n(\d{1,4})[gc](?![A-Za-z0-9])")
 _NC: Final = re.compile(r"_N(\d{1,4})C(\d{1,4})(?![0-9])")
-#: ``8gpus``, ``gpus8``: always a count.
+#: ``8gpus``, ``gpus8``: always a count; ``4*8gpus`` is a product.
 _COUNT: Final = re.compile(
-    r"(?:(?<![A-Za-z0-9.])([1-9]\d{0,4})gpus?(?![0-9A-Za-z])"
+    r"(?:(?<![A-Za-z0-9.*])([1-9]\d{0,4})gpus?(?![0-9A-Za-z])"
     r"|gpus([1-9]\d{0,4})(?![0-9A-Za-z]))",
     re.IGNORECASE,
 )
@@ -51,10 +51,34 @@ _COUNT: Final = re.compile(
 _WORLD: Final = re.compile(r"(?:gpu|[_-]c)([1-9]\d{0,4})(?![0-9A-Za-z])")
 #: ``BS4-N8``; elsewhere Slurm's ``-N2`` counts nodes.
 _AFTER_BATCH: Final = re.compile(r"(?<![A-Za-z])BS\d{1,9}-N([1-9]\d{0,4})(?![0-9A-Za-z])")
-#: Ways to say how many nodes, of which the devices may be those of one.
-_NODES: Final = re.compile(r"(?<![0-9])([1-9]\d{0,3})[_-]?nodes?(?![A-Za-z])", re.IGNORECASE)
+#: Ways to say how many nodes, or which, of which the devices may be those of one.
+_NODES: Final = re.compile(
+    r"(?<![0-9])(?P<before>\d{1,4})[ _-]?(?:node|host|machine|server)s?(?![A-Za-z])"
+    r"|(?<![A-Za-z])n{0,2}(?:node|host|machine|server)s?[ _=-]?(?P<after>\d{1,4})(?![0-9A-Za-z])"
+    r"|(?<![A-Za-z0-9.])(?:(?P<count>\d{1,4})n|n(?P<number>\d{1,4}))(?![A-Za-z0-9])",
+    re.IGNORECASE,
+)
+_PER_NODE: Final = re.compile(
+    r"(?<![A-Za-z])(?:per|each)[ _-]?(?:node|host|machine|server)(?![A-Za-z])", re.IGNORECASE
+)
 _CLASSES: Final = frozenset({10, 100, 1000})
 _BATCH: Final = re.compile(r"(?<![A-Za-z])(?:bsz?|bz)([1-9]\d{0,8})(?![0-9A-Za-z])", re.IGNORECASE)
+#: Words beside a batch size: of training, of evaluation.
+_ROLE: Final = re.compile(
+    r"(?<![A-Za-z])(?:(?P<trains>(?:pre)?train(?:ing)?|trn|fine-?tun(?:e|ing))"
+    r"|(?P<evaluates>eval(?:uate|uation)?|val(?:id(?:ation)?)?|dev|infer(?:ence)?"
+    r"|pred(?:ict(?:ion)?)?))(?![A-Za-z])",
+    re.IGNORECASE,
+)
+#: Words by which a name counts the batch of all devices; ``mbs`` is a device's beside that.
+_OF_ALL: Final = re.compile(
+    r"(?<![A-Za-z])(?:global|total|effective|overall|aggregated?|combined|mbs)(?![A-Za-z])",
+    re.IGNORECASE,
+)
+#: The same in a folder's name, whose other words say nothing of a batch.
+_OF_ALL_FOLDER: Final = re.compile(
+    r"(?<![A-Za-z])(?:global|total|effective)[ _-]?(?:batch|bsz?)(?![A-Za-z])", re.IGNORECASE
+)
 _LONE_B: Final = re.compile(r"(?<![A-Za-z0-9])b([1-9]\d{0,8})(?![0-9A-Za-z])", re.IGNORECASE)
 #: ``<model>_b<batch>_<precision>_<run>.log``, in a layout's folder.
 _LAID_OUT: Final = re.compile(r"_b([1-9]\d{0,8})_[A-Za-z0-9]{1,16}_\d{1,9}\.[a-z]{1,8}\Z")
@@ -166,15 +190,24 @@ def world_size(path: str) -> int | None:
         return int(layouts[-1][1]) * int(layouts[-1][2]) or None
     if match := _NC.search(name):
         return int(match[1]) * int(match[2]) or None
-    if any(int(nodes) > 1 for nodes in _NODES.findall(name)):
+    if any(map(_has_nodes, parts[-3:])):
         return None
     counts = {int(before or after) for before, after in _COUNT.findall(name)}
     if not counts:
         counts = {int(word) for word in _AFTER_BATCH.findall(name)}
     # A name without batch and precision may be that of one device's log: gpu4 of 0 to 7.
-    if not counts and (batch_size(path) or precision(path)):
+    if not counts and (_batches(name) or precision(path)):
         counts = {count for word in _WORLD.findall(name) if _is_count(count := int(word))}
     return counts.pop() if len(counts) == 1 else None
+
+
+def _has_nodes(part: str) -> bool:
+    """Return whether a part of a path names several nodes, one of them, or what each has."""
+    text = _AFTER_BATCH.sub("", part)
+    numbers = [
+        int(number) for match in _NODES.finditer(text) for number in match.groups() if number
+    ]
+    return _PER_NODE.search(text) is not None or any(number != 1 for number in numbers)
 
 
 def _is_count(number: int) -> bool:
@@ -193,17 +226,45 @@ def is_laid_out(path: str) -> bool:
 
 
 def batch_size(path: str) -> int | None:
-    """Return the batch size of a device, or None where the path does not surely say it."""
-    name = parts_of(path)[-1]
+    """Return the batch size of a device, or None where the path does not surely say it.
+
+    The batch of all devices is none, nor is that of an evaluation; of two, training's is taken.
+    """
+    parts = parts_of(path)
+    name = parts[-1]
     if is_laid_out(path) and (match := _LAID_OUT.search(name)):
         return int(match[1])
-    if match := _BATCH.search(name):
-        return int(match[1])
-    for match in _LONE_B.finditer(name):
-        number, before = int(match[1]), name[: match.start()]
-        if not any(number in sizes and model.search(before) for model, sizes in _MODELS):
-            return number
-    return None
+    if _OF_ALL.search(name) or any(map(_OF_ALL_FOLDER.search, parts[-3:-1])):
+        return None
+    batches = _batches(name)
+    roles = [*_ROLE.finditer(name)]
+    sizes = {int(batch[1]) for batch in batches}
+    # ``bs8_eval_bs32``: the word may be that of either.
+    if batches and roles and batches[0].start() < roles[0].start():
+        is_unsure = len(sizes) > 1 or any(role["evaluates"] for role in roles)
+        return None if is_unsure else sizes.pop()
+    trained, plain = set(), set()
+    for batch, before in zip(batches, [None, *batches], strict=False):
+        begin = before.end() if before else 0
+        words = [role for role in roles if begin <= role.start() < batch.start()]
+        if not words:
+            plain.add(int(batch[1]))
+        elif words[-1]["trains"]:
+            trained.add(int(batch[1]))
+    sizes = trained or plain
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _batches(name: str) -> list[re.Match[str]]:
+    """Return where a file's name has a batch size, be it of one device or not."""
+    return [*_BATCH.finditer(name)] or [
+        match
+        for match in _LONE_B.finditer(name)
+        if not any(
+            int(match[1]) in sizes and model.search(name[: match.start()])
+            for model, sizes in _MODELS
+        )
+    ]
 
 
 def precision(path: str) -> str | None:
