@@ -68,6 +68,8 @@ def side_of_logs(results: Sequence[LogResult], name: str) -> LogSide:
         world_size=first.world_size,
         batch_size_per_device=first.batch_size_per_device,
         iteration_work=_same_work([result.iteration_work for result in results]),
+        stated_work=_same_work([result.stated_work for result in results]),
+        sequence_length=first.sequence_length,
         precision=first.precision,
         runs=tuple(_log_run(result) for result in results if result.throughput is not None),
         problems=tuple(

@@ -53,6 +53,10 @@ class LogSide:
     batch_size_per_device: int | None = None
     #: Work of an iteration of all devices, in the unit; None where it is unknown, or varies.
     iteration_work: float | None = None
+    #: The same in the logs' own unit, where the unit is iterations.
+    stated_work: float | None = None
+    #: Tokens of a sequence.
+    sequence_length: int | None = None
     precision: str | None = None
     #: The runs as logs report them; empty where only rates are known.
     runs: tuple[LogRun, ...] = ()
@@ -123,17 +127,22 @@ def _sides(stored: Sequence[Sequence[float]], rates: Sequence[float], prior: Pri
 
 def _differences(before: LogSide, now: LogSide) -> tuple[str, ...]:
     """Return what makes the sides different trainings."""
-    work, former_work = (
-        None if side.iteration_work is None else round(side.iteration_work)
-        for side in (now, before)
+    works = (
+        (now.iteration_work, before.iteration_work),
+        (now.stated_work, before.stated_work),
     )
     fields = (
         ("unit", now.unit, before.unit, same_unit(now.unit, before.unit)),
+        *(
+            ("work of an iteration", round(work), round(former), same_work(work, former))
+            for work, former in works
+            if work is not None and former is not None
+        ),
         (
-            "work of an iteration",
-            work,
-            former_work,
-            work is None or former_work is None or same_work(work, former_work),
+            "sequence length",
+            now.sequence_length,
+            before.sequence_length,
+            _is_same(now.sequence_length, before.sequence_length),
         ),
         *(
             (name, value, former, _is_same(value, former))

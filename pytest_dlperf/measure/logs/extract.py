@@ -67,6 +67,10 @@ class LogResult:
     series: spans.RateSeries | None = field(default=None, repr=False)
     #: The windows that the numbers were taken from.
     kept: spans.RateSeries | None = field(default=None, repr=False)
+    #: Of an iteration of all devices in the log's own unit, where the answer is in iterations.
+    stated_work: float | None = field(default=None, repr=False)
+    #: Tokens of a sequence, by the log's settings.
+    sequence_length: int | None = field(default=None, repr=False)
     #: How the log of a run in turns was cut, which ``kept`` is what was left by.
     cut: turns.Cut | None = field(default=None, repr=False)
 
@@ -96,7 +100,8 @@ class LogResult:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of a log, as ``dlperf extract --json`` prints it."""
         values = asdict(replace(self, series=None, kept=None, cut=None))
-        del values["series"], values["kept"], values["cut"]
+        for name in ("series", "kept", "cut", "stated_work", "sequence_length"):
+            del values[name]
         return values
 
 
@@ -188,21 +193,7 @@ def _result(
     """Return the result of a log; ``prints`` reads its prints once more, where it can be."""
     size = sizes.sizes(parsed)
     options = parsed.options
-    node_devices = options.devices_per_node or parsed.log_facts.node_devices
-    series = spans.scaled(
-        parsed.timeline.windows,
-        factor=(
-            None
-            if options.in_iterations
-            else 1.0
-            if size.is_of_one_device
-            else spans.factor_of(parsed.fmt.scope, size.world_size, node_devices, options.split)
-        ),
-        batch=size.global_batch,
-        varies=parsed.fmt.unit == "tokens",
-        clock=parsed.clock,
-        fmt=parsed.fmt,
-    )
+    series = _series(parsed, size)
     rule = rules.named(options.rule)
     selection = measured = rule(series, options.skip, options.until)
     if log_turns:
@@ -259,6 +250,8 @@ def _result(
         batch_size_from=size.batch_size_from,
         precision=parsed.path_facts.precision or parsed.log_facts.precision,
         unit=unit,
+        stated_work=_stated_work(parsed) if parsed.fmt.unit == ITERATIONS else None,
+        sequence_length=parsed.log_facts.sequence_length,
         loss_last=None if lost else parsed.timeline.loss_last,
         whole_run=None if log_turns else parsed.timeline.whole_run,
         cut=(
@@ -299,6 +292,40 @@ def _result(
         ),
         kept=kept,
     )
+
+
+def _series(parsed: ParsedLog, size: sizes.Sizes) -> spans.RateSeries:
+    """Return all windows of a log, scaled by its sizes."""
+    options = parsed.options
+    node_devices = options.devices_per_node or parsed.log_facts.node_devices
+    return spans.scaled(
+        parsed.timeline.windows,
+        factor=(
+            None
+            if options.in_iterations
+            else 1.0
+            if size.is_of_one_device
+            else spans.factor_of(parsed.fmt.scope, size.world_size, node_devices, options.split)
+        ),
+        batch=size.global_batch,
+        varies=parsed.fmt.unit == "tokens",
+        clock=parsed.clock,
+        fmt=parsed.fmt,
+    )
+
+
+def _stated_work(parsed: ParsedLog) -> float | None:
+    """Return the work of an iteration in a log's own unit, where iterations are counted."""
+    log = parsed.log_facts
+    work = log.iteration_tokens or log.update_batch or log.event_batch
+    if work is not None or parsed.own_unit == ITERATIONS:
+        return work
+    own = replace(
+        parsed,
+        fmt=replace(parsed.fmt, unit=parsed.own_unit),
+        options=replace(parsed.options, in_iterations=False),
+    )
+    return spans.iteration_work(_series(own, sizes.sizes(own)))
 
 
 def _account(parsed: ParsedLog, kept: spans.RateSeries) -> Account:

@@ -312,6 +312,8 @@ class Facts:
     event_batch: int | None = None
     #: Tokens of an iteration of all devices.
     iteration_tokens: int | None = None
+    #: Tokens of a sequence.
+    sequence_length: int | None = None
     data_parallel: int | None = None
     #: TensorFlow's models print this if the batch is not that of all.
     per_replica: bool = False
@@ -348,6 +350,7 @@ class Facts:
         self.update_batch = self.update_batch or update_batch.batch_of_unsloth(block)
         self.event_batch = self.event_batch or update_batch.batch_of_events(block)
         self.iteration_tokens = self.iteration_tokens or update_batch.tokens_of_iteration(block)
+        self.sequence_length = self.sequence_length or update_batch.tokens_of_sequence(block)
         self.two_works = update_batch.other_tokens(block, self.iteration_tokens)
         keep = self.world_size is None
         self.node_devices = self.node_devices or self._devices_in(block, _NODE, keep=keep)

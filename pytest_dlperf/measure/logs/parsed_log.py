@@ -60,6 +60,8 @@ class ParsedLog:
     path: str
     options: ParseOptions
     fmt: Format
+    #: Of the format by itself, also where iterations are counted.
+    own_unit: str
     timeline: Timeline
     log_facts: Facts
     path_facts: Facts
@@ -99,11 +101,13 @@ def read(
     """
     log_facts = Facts()
     counting = None
+    own_unit = ""
     ends = []
     for stretch in stretches:
         blocks: Iterable[Block] = _watched(stretch, log_facts)
         if counting is None and (begin := _begin(iter(blocks), options.fmt, log_facts)):
             fmt, blocks = begin
+            own_unit = fmt.unit
             if options.in_iterations:
                 fmt = replace(fmt, unit=ITERATIONS)
             counting = _Counting(fmt, options, counted)
@@ -114,11 +118,13 @@ def read(
         if options.fmt is None:
             return None
         counting = _Counting(options.fmt, options, counted)
+        own_unit = options.fmt.unit
     log_facts.look_at_end(counting.fmt.anchors)
     return ParsedLog(
         path=path,
         options=options,
         fmt=counting.fmt,
+        own_unit=own_unit,
         timeline=counting.timeline,
         log_facts=log_facts,
         path_facts=facts.facts_of_path(path),

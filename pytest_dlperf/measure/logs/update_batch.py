@@ -11,6 +11,12 @@ _MLLOG: Final = re.compile(rb"\"key\": \"global_batch_size\", \"value\": ([1-9]\
 #: nanoGPT's tokens of all processes:
 #: https://github.com/karpathy/nanoGPT/blob/master/train.py
 _TOKENS: Final = re.compile(rb"tokens per iteration will be: ([1-9][\d,]{0,24})(?![._']?\d)")
+#: The length of a sequence, in a dump of settings: Megatron-LM's dots, or an assignment, as of
+#: https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/arguments.py
+_SEQUENCE: Final = re.compile(
+    rb"(?<![\w.-])(?:max_)?(?:seq|sequence)_len(?:gth)?['\"]?(?: \.{3,80} ?| ?[:=] {0,8})"
+    rb"([1-9]\d{0,8})(?![\w.])"
+)
 #: Unsloth's banner, with the batch of a device, the accumulated ones, and the devices:
 #: https://github.com/unslothai/unsloth/blob/main/unsloth/models/llama.py
 _UNSLOTH: Final = re.compile(rb"\bTotal batch size (?:\([\d x]{1,40}\) )?= ([1-9][\d,]{0,11})\b")
@@ -42,6 +48,14 @@ def tokens_of_iteration(block: bytes) -> int | None:
     if b"tokens per iteration" not in block or (match := _TOKENS.search(block)) is None:
         return None
     return int(match[1].replace(b",", b""))
+
+
+def tokens_of_sequence(block: bytes) -> int | None:
+    """Return the first length of a sequence that a block's settings say; None without."""
+    if not any(word in block for word in (b"seq_len", b"sequence_len")):
+        return None
+    match = _SEQUENCE.search(block)
+    return None if match is None else int(match[1])
 
 
 def other_tokens(block: bytes, tokens: int | None) -> tuple[int, int] | None:

@@ -397,3 +397,57 @@ def test_other_tokens_of_an_iteration_are_another_training(
         (tmp_path / f"{name}.log").write_text("\n".join([*lines, ""]))
     _, values = judged(capsys, tmp_path / "base.log", tmp_path / "now.log")
     assert values["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        (
+            "tokens per iteration will be: {work:,}",
+            "iter {i}: loss 5.48, time {ms:.2f}ms, mfu 12%",
+        ),
+        (
+            "",
+            " iteration {i:8d}/ 300 | elapsed time per iteration (ms): {ms} | "
+            "global batch size: {work} |",
+        ),
+        (
+            "  seq_length ...................................... {work}",
+            " iteration {i:8d}/ 300 | elapsed time per iteration (ms): {ms} | "
+            "global batch size: 512 |",
+        ),
+        (
+            "[titan] config: seq_len={work}",
+            " iteration {i:8d}/ 300 | elapsed time per iteration (ms): {ms} | "
+            "global batch size: 512 |",
+        ),
+    ],
+)
+@pytest.mark.parametrize("now", [4096, 2048])
+def test_iterations_of_other_work_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], head: str, line: str, now: int
+):
+    for name, work in (("base", 4096), ("now", now)):
+        lines = [head.format(work=work)]
+        lines += [line.format(i=i, ms=work / 8, work=work) for i in range(1, 201)]
+        (tmp_path / f"{name}.log").write_text("\n".join([*lines, ""]))
+    files = (tmp_path / "base.log", tmp_path / "now.log")
+    _, values = judged(capsys, *files, "--unit=iterations")
+    assert values["verdict"] == ("passed" if now == 4096 else "incomparable")
+    assert ("2048, was 4096" in values["reason"]) == (now == 2048)
+
+
+def test_sequences_of_another_length_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for name, length in (("base", 4096), ("now", 2048)):
+        lines = [f"  seq_length ............................ {length}"]
+        lines += [
+            f" iteration {i:8d}/ 300 | elapsed time per iteration (ms): {length / 8} | "
+            "global batch size: 512 |"
+            for i in range(1, 201)
+        ]
+        (tmp_path / f"{name}.log").write_text("\n".join([*lines, ""]))
+    _, values = judged(capsys, tmp_path / "base.log", tmp_path / "now.log")
+    assert values["verdict"] == "incomparable"
+    assert "sequence length: 2048, was 4096" in values["reason"]
