@@ -15,6 +15,7 @@ import numpy as np
 
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import Format
+from pytest_dlperf.measure.logs.evaluation_words import AFTER, BEFORE, EVALUATION
 from pytest_dlperf.measure.logs.spans import RateSeries
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 _PAUSE: Final = re.compile(
-    rb"(?<![\w./\\-])(?:"
-    rb"(?:eval(?:uat(?:e|ed|es|ing|ion))?|valid(?:at(?:e|ed|es|ing|ion))?|val|test(?:ing|ed)?"
-    rb"|inference|checkpoint(?:s|ed|ing)?|(?:save[ds]?|saving)(?:_(?:checkpoint|model|state)\w{0,16})?)"
-    rb"(?![\w/\\=-]|\.\w)"
-    rb"|(?:eval|val|valid|validation|test)[_/](?:start|stop|loss|acc|ppl|perplexity|score|metric"
+    BEFORE + rb"(?:(?:" + EVALUATION + rb"|checkpoint(?:s|ed|ing)?"
+    rb"|(?:save[ds]?|saving)(?:_(?:checkpoint|model|state)\w{0,16})?)"
+    + AFTER
+    + rb"|(?:eval|val|valid|validation|test)[_/](?:start|stop|loss|acc|ppl|perplexity|score|metric"
     rb"|runtime|error|top\d|map|miou|bleu|f1|auc|bpb)"
     rb")",
     re.IGNORECASE,

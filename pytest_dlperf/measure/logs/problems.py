@@ -71,7 +71,7 @@ def refusal(
 ) -> tuple[Problem, ...]:
     """Return why the log gives no throughput; empty if it gives one."""
     timeline, fmt = parsed.timeline, parsed.fmt
-    if fmt.bar and (strange := _strange_bars(parsed)):
+    if strange := _strange_lines(parsed):
         return strange
     if fmt.averaging == "whole" or (timeline.whole_run and not timeline.windows):
         return _insufficient(
@@ -133,6 +133,19 @@ def _no_rates(parsed: ParsedLog, size: Sizes, series: RateSeries) -> tuple[Probl
     if parsed.fmt.by_clock and size.global_batch is not None:
         return _insufficient(_nothing_left(parsed, series))
     return (_unknown_scale(parsed, size),)
+
+
+def _strange_lines(parsed: ParsedLog) -> tuple[Problem, ...]:
+    """Return why the lines of a log are not known to be training's."""
+    if parsed.fmt.bar:
+        return _strange_bars(parsed)
+    if not parsed.timeline.ranks.are_unlike:
+        return ()
+    return _unknown_format(
+        "several lines of a step have rates that are more than half apart, and nothing says "
+        "which is training's: they are of no ranks that measure one speed; a pattern with "
+        "words before its numbers reads training's lines alone"
+    )
 
 
 def _strange_bars(parsed: ParsedLog) -> tuple[Problem, ...]:

@@ -25,6 +25,9 @@ _RECENT: Final = 2
 _RECENT_OF_BAR: Final = 3
 #: A rank with so many times the lines of another has more of the run.
 _CLEARLY: Final = 1.1
+#: Ranks of one training are no further apart, but for a step now and then.
+_APART: Final = 1.5
+_NOW_AND_THEN: Final = 0.1
 #: So many steps are looked at for one that no rank is behind with.
 _TRIES: Final = 16
 
@@ -48,6 +51,9 @@ class JoinedRanks(NamedTuple):
     copies: int
     #: How often a step was printed, at most.
     most_prints: int
+    #: Repeats that no tag names whose speed is known, and those that are far from the first print.
+    compared: int = 0
+    apart: int = 0
 
 
 class Ranks:
@@ -60,6 +66,7 @@ class Ranks:
         self.repeats = 0
         #: Those among them that no tag names, and that have the same numbers.
         self.copies = 0
+        self._compared = self._apart = 0
         #: How many lines each rank wrote that a tag names.
         self.lines: Counter[int] = Counter()
         self._format = fmt
@@ -76,6 +83,12 @@ class Ranks:
             return None
         rank, lines = self.lines.most_common(1)[0]
         return rank if lines > _CLEARLY * self.lines[self._lead] else None
+
+    @property
+    def are_unlike(self) -> bool:
+        """Whether lines of one step have speeds of all devices that are not of one training."""
+        is_of_all = self._format.scope == "global" and not self._format.bar
+        return is_of_all and self._apart > max(1, _NOW_AND_THEN * self._compared)
 
     def is_counted(self, rank: int | None) -> bool:
         """Return whether words are those of the rank whose prints are counted."""
@@ -121,25 +134,31 @@ class Ranks:
             windows = np.where(is_same & (place >= 0) & (windows < 0), place, windows)
         matched = windows >= 0
         most_prints = 1 + int(np.bincount(windows[matched], minlength=1).max())
-        copies = 0
+        copies = compared = apart = 0
         if np.isnan(columns["rank"][0]):
             is_late = bool((windows < last).any()) and not self._format.bar
             if not matched.all() or (is_late and most_prints > self._most_prints):
                 return None
             copies = int(_are_alike(columns, repeats, leads[windows]).sum())
+            ratios = _speeds(columns)[repeats] / _speeds(columns)[leads[windows]]
+            ratios = ratios[np.isfinite(ratios) & (ratios > 0)]
+            compared = len(ratios)
+            apart = int((np.maximum(ratios, 1 / ratios) > _APART).sum())
         lead_columns = columns.rows(leads)
         if self._format.averaging != "running":
             mean, times = _mean_rates(
                 lead_columns["rate"], windows[matched], columns["rate"][repeats[matched]]
             )
             lead_columns = lead_columns.replaced(rate=mean, prints=times)
-        return JoinedRanks(lead_columns, len(repeats), copies, most_prints)
+        return JoinedRanks(lead_columns, len(repeats), copies, most_prints, compared, apart)
 
     def take(self, joined: JoinedRanks, ranks: Floats) -> None:
         """Take in the prints of many steps, and the ranks of all lines."""
         self.lines.update(Counter(ranks[~np.isnan(ranks)].astype(int).tolist()))
         self.repeats += joined.repeats
         self.copies += joined.copies
+        self._compared += joined.compared
+        self._apart += joined.apart
         self._most_prints = max(self._most_prints, joined.most_prints)
 
     def remember(self, record: LogRecord, step: int, window: LogWindow | None) -> None:
@@ -163,6 +182,10 @@ class Ranks:
             return follows
         self.repeats += 1
         self.copies += rank is None and printed.numbers == _numbers(record)
+        speeds = _speed(*printed.numbers[:2]), _speed(record.rate, record.seconds)
+        if rank is None and min(speeds) > 0:
+            self._compared += 1
+            self._apart += max(speeds) > _APART * min(speeds)
         printed.times += 1
         self._most_prints = max(self._most_prints, printed.times)
         if printed.window is not None and self._format.averaging != "running":
@@ -224,6 +247,18 @@ def _is_whole(steps: Floats, leads: Places, place: int) -> bool:
 
 def _numbers(record: LogRecord) -> tuple[float | None, ...]:
     return record.rate, record.seconds, record.loss
+
+
+def _speed(rate: float | None, seconds: float | None) -> float:
+    """Return iterations or work a second; 0 where a line has neither rate nor time."""
+    rate, seconds = measured(rate), measured(seconds)
+    return rate or (1 / seconds if seconds else 0.0)
+
+
+def _speeds(columns: Columns) -> Floats:
+    """Return the rates of records, or one over their seconds; NaN where one has neither."""
+    rates, seconds = columns["rate"], columns["seconds"]
+    return np.where(rates > LEAST, rates, 1 / np.where(seconds > LEAST, seconds, np.nan))
 
 
 def _take_in(window: LogWindow, rate: float | None) -> None:

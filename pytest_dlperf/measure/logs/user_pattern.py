@@ -22,6 +22,7 @@ from pytest_dlperf.core.log_pattern import LogPattern, regex_bytes
 from pytest_dlperf.measure.logs.beside_groups import contradicts
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import NOT_FINITE, Format, LogRecord
+from pytest_dlperf.measure.logs.evaluation_words import asks_for_evaluation, names_evaluation
 from pytest_dlperf.measure.logs.grouped_digits import is_part, multiple_of, number_of
 from pytest_dlperf.measure.logs.registry import SAMPLES
 
@@ -140,13 +141,20 @@ class _Search:
         compiled = re.compile(regex_bytes(regex))
         self._regex = regex
         self._search = _Bounded(compiled, regex)
+        self._takes_evaluation = asks_for_evaluation(regex)
         #: Whether each of its matches has a step.
         self.has_step = "step" in compiled.groupindex and "|" not in regex
 
     def __call__(self, line: bytes) -> dict[str, bytes]:
-        """Return the text of each group that is found."""
+        """Return the text of each group that is found, unless the line is of an evaluation."""
         match = self._search(line)
         if match is None:
+            return {}
+        starts = [
+            match.start(name) for name, text in match.groupdict().items() if text is not None
+        ]
+        head = line[: min(starts, default=0)]
+        if not self._takes_evaluation and names_evaluation(head):
             return {}
         return {
             name: b"" if contradicts(match, name) or is_part(self._regex, match, name) else text
