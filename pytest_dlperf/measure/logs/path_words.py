@@ -54,8 +54,12 @@ _AFTER_BATCH: Final = re.compile(r"(?<![A-Za-z])BS\d{1,9}-N([1-9]\d{0,4})(?![0-9
 #: Ways to say how many nodes, or which, of which the devices may be those of one.
 _NODES: Final = re.compile(
     r"(?<![0-9])(?P<before>\d{1,4})[ _-]?(?:node|host|machine|server)s?(?![A-Za-z])"
-    r"|(?<![A-Za-z])n{0,2}(?:node|host|machine|server)s?[ _=-]?(?P<after>\d{1,4})(?![0-9A-Za-z])"
-    r"|(?<![A-Za-z0-9.])(?:(?P<count>\d{1,4})n|n(?P<number>\d{1,4}))(?![A-Za-z0-9])",
+    r"|(?<![A-Za-z])n{0,2}(?:node|host|machine|server)s?[ _=-]?(?P<after>\d{1,4})(?![0-9A-Za-z])",
+    re.IGNORECASE,
+)
+#: The same in a file's name; a folder's has it as its whole name.
+_SHORT_NODES: Final = re.compile(
+    r"(?<![A-Za-z0-9.])(?:(?P<count>\d{1,4})n|n(?P<number>\d{1,4}))(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
 _PER_NODE: Final = re.compile(
@@ -190,7 +194,9 @@ def world_size(path: str) -> int | None:
         return int(layouts[-1][1]) * int(layouts[-1][2]) or None
     if match := _NC.search(name):
         return int(match[1]) * int(match[2]) or None
-    if any(map(_has_nodes, parts[-3:])):
+    in_name = _SHORT_NODES.finditer(_AFTER_BATCH.sub("", name))
+    in_folders = [match for part in parts[-3:-1] if (match := _SHORT_NODES.fullmatch(part))]
+    if any(map(_has_nodes, parts[-3:])) or any(map(_is_several, [*in_name, *in_folders])):
         return None
     counts = {int(before or after) for before, after in _COUNT.findall(name)}
     if not counts:
@@ -203,11 +209,12 @@ def world_size(path: str) -> int | None:
 
 def _has_nodes(part: str) -> bool:
     """Return whether a part of a path names several nodes, one of them, or what each has."""
-    text = _AFTER_BATCH.sub("", part)
-    numbers = [
-        int(number) for match in _NODES.finditer(text) for number in match.groups() if number
-    ]
-    return _PER_NODE.search(text) is not None or any(number != 1 for number in numbers)
+    return _PER_NODE.search(part) is not None or any(map(_is_several, _NODES.finditer(part)))
+
+
+def _is_several(nodes: re.Match[str]) -> bool:
+    """Return whether a number of nodes, before the word or after it, is more than 1."""
+    return any(int(number) > 1 for number in nodes.groups() if number)
 
 
 def _is_count(number: int) -> bool:
