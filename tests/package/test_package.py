@@ -53,6 +53,16 @@ def test_names_and_descriptions(built: Path) -> None:
     run(sys.executable, "-m", "twine", "check", "--strict", *built.iterdir())
 
 
+def test_the_wheel_has_no_fault_that_checkers_know(built: Path) -> None:
+    # W004: byte code is never in it; modules of suites are named by their cases, not by PEP 8
+    run(sys.executable, "-m", "check_wheel_contents", one(built, "*.whl"))
+
+
+def test_the_metadata_are_complete() -> None:
+    said = run(sys.executable, "-m", "pyroma", "--min=9", ROOT)
+    assert "Final rating" in said
+
+
 def test_wheel_has_package_and_suites_and_nothing_else(built: Path, tracked: set[str]) -> None:
     names = {name for name in contents(one(built, "*.whl")) if ".dist-info/" not in name}
     moved = {"perf_tests": "pytest_dlperf/suites", "baselines": "pytest_dlperf/suites/baselines"}

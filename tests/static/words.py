@@ -1,8 +1,9 @@
-"""Find words that hide the noun: ``python tests/static/words.py``.
+"""Find words that hide the noun, and dates: ``python tests/static/words.py``.
 
 Each word came to mean everything, so that a reader had to guess what is meant. It reads the first
 lines of docstrings, every other text of the code that has a blank (messages, help, pages), and the
-documents without their code. Ends with 1 and a line for each place.
+documents without their code; dates and hours are looked for in the documents alone. Ends with 1
+and a line for each place.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,17 @@ HIDES: Final = {
     r"\blies?\b": "is, is kept in",
     r"\btells\b": "says, shows",
     r"(?<!there )\b(?:is|are) no (?!longer|more|such|reason|doubt)": "is not a",
+}
+_MONTHS: Final = (
+    "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+)
+_UNDATED: Final = "what was measured, or a version"
+#: A day or an hour: a reader of a document cannot use it, and it grows old.
+DATED: Final = {
+    rf"\b{_MONTHS} (?:\d{{1,2}}\b|20\d\d\b)": _UNDATED,
+    r"\b20\d\d-[01]\d-[0-3]\d\b": _UNDATED,
+    r"\b[0-2]?\d:[0-5]\d(?= (?:in|on|at|of) the\b)": _UNDATED,
+    r"\b(?:noon|afternoon|yesterday|this (?:morning|evening)|o'clock)\b": _UNDATED,
 }
 #: What a program reads or prints: fenced and indented blocks, code in a line, comments, addresses.
 CODE: Final = re.compile(
@@ -47,14 +59,14 @@ def main() -> int:
         # Blank, so that the lines keep their numbers.
         text = CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), path.read_text("utf-8"))
         for line, part in enumerate(text.splitlines(), start=1):
-            found += _report(path, line, part)
+            found += _report(path, line, part, HIDES | DATED)
     return int(found > 0)
 
 
-def _report(path: Path, line: int, text: str) -> int:
-    """Print each word of a text that hides the noun, and return how many there are."""
+def _report(path: Path, line: int, text: str, patterns: Mapping[str, str] = HIDES) -> int:
+    """Print each place of a text that has one of the patterns, and return how many there are."""
     found = 0
-    for pattern, instead in HIDES.items():
+    for pattern, instead in patterns.items():
         for match in re.finditer(pattern, text, re.IGNORECASE):
             found += 1
             place = f"{path.relative_to(ROOT)}:{line}"
