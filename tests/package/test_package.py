@@ -54,13 +54,21 @@ def test_names_and_descriptions(built: Path) -> None:
 
 
 def test_the_wheel_has_no_fault_that_checkers_know(built: Path) -> None:
-    # W004: byte code is never in it; modules of suites are named by their cases, not by PEP 8
-    run(sys.executable, "-m", "check_wheel_contents", one(built, "*.whl"))
+    # W002: the empty __init__.py of the suites are alike
+    run(sys.executable, "-m", "check_wheel_contents", "--ignore=W002", one(built, "*.whl"))
 
 
-def test_the_metadata_are_complete() -> None:
-    said = run(sys.executable, "-m", "pyroma", "--min=9", ROOT)
-    assert "Final rating" in said
+def test_the_metadata_lack_only_what_the_first_release_decides() -> None:
+    """The addresses of the project and of its authors: docs/releasing.md asks for them."""
+    said = run(sys.executable, "-m", "pyroma", "--min=8", ROOT)
+    lacking = {line for line in said.splitlines() if line.startswith("Your package ")}
+    assert all("author-email" in line or "'url'" in line for line in lacking), said
+
+
+def test_the_citation_is_of_this_version(built: Path) -> None:
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    version = one(built, "*.whl").name.split("-")[1]
+    assert f"\nversion: {version}\n" in citation
 
 
 def test_wheel_has_package_and_suites_and_nothing_else(built: Path, tracked: set[str]) -> None:
