@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from .recipe import Size
 
@@ -126,17 +126,27 @@ def block(size: Size, x: jax.Array, layer: Tree, dtype: Any) -> jax.Array:
 
 
 def logits(
-    size: Size, parameters: Tree, tokens: jax.Array, dtype: Any, *, recompute: bool = False
+    size: Size,
+    parameters: Tree,
+    tokens: jax.Array,
+    dtype: Any,
+    *,
+    recompute: bool = False,
+    batch: NamedSharding | None = None,
 ) -> jax.Array:
     """Return the logits of each next token: batch, tokens, vocabulary; in float32.
 
-    ``recompute``: blocks compute their activations again in the backward pass.
+    ``recompute``: blocks compute their activations again in the backward pass. ``batch`` says how
+    activations are split; None leaves it to XLA.
     """
 
-    def one(x: jax.Array, layer: Tree) -> tuple[jax.Array, None]:
-        return block(size, x, layer, dtype), None
+    def split(x: jax.Array) -> jax.Array:
+        return x if batch is None else lax.with_sharding_constraint(x, batch)
 
-    x = parameters["embedding"][tokens]
+    def one(x: jax.Array, layer: Tree) -> tuple[jax.Array, None]:
+        return split(block(size, x, layer, dtype)), None
+
+    x = split(parameters["embedding"][tokens])
     x, _ = lax.scan(jax.checkpoint(one) if recompute else one, x, parameters["blocks"])
     y = norm(x, parameters["norm"]).astype(dtype)
     return (y @ parameters["head"].astype(dtype)).astype(jnp.float32)
@@ -150,7 +160,10 @@ def loss_of(
     dtype: Any,
     *,
     recompute: bool = False,
+    batch: NamedSharding | None = None,
 ) -> jax.Array:
     """Return the mean cross entropy of the tokens ``after`` each of ``tokens``."""
-    logs = jax.nn.log_softmax(logits(size, parameters, tokens, dtype, recompute=recompute))
+    logs = jax.nn.log_softmax(
+        logits(size, parameters, tokens, dtype, recompute=recompute, batch=batch)
+    )
     return -jnp.take_along_axis(logs, after[..., None], axis=-1).mean()

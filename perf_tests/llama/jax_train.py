@@ -66,6 +66,8 @@ def build(job: JaxJob) -> Callable[[], jax.Array]:
         is_leaf=lambda node: isinstance(node, PartitionSpec),
     )
     whole = NamedSharding(job.mesh, PartitionSpec())
+    # Else XLA splits activations as the parameters are, and each device has the whole batch
+    batch = NamedSharding(job.mesh, PartitionSpec("dp"))
     shardings = {"parameters": placed, "means": placed, "squares": placed, "done": whole}
 
     def first_state(key: jax.Array) -> Tree:
@@ -81,7 +83,13 @@ def build(job: JaxJob) -> Callable[[], jax.Array]:
     def train(state: Tree, tokens: jax.Array, after: jax.Array) -> tuple[Tree, jax.Array]:
         loss, gradients = jax.value_and_grad(
             lambda parameters: loss_of(
-                size, parameters, tokens, after, job.compute_dtype, recompute=recompute
+                size,
+                parameters,
+                tokens,
+                after,
+                job.compute_dtype,
+                recompute=recompute,
+                batch=batch,
             )
         )(state["parameters"])
         return adamw(state, gradients, size.learning_rate), loss

@@ -66,6 +66,19 @@ def test_copies_reduce_every_gradient_once(tmp_path: Path):
     assert record["work"] == 8 * 4 * TINY.sequence
 
 
+@pytest.mark.parametrize(("parallel", "tensor"), [("fsdp2", 1), ("fsdp2-tp2", 2)])
+def test_shards_split_the_batch_as_copies_do(tmp_path: Path, parallel: str, tensor: int):
+    """XLA may split activations as the parameters are, and give each device the whole batch."""
+    record = traced_apart(
+        LLAMA, tmp_path, framework="jax", world_size=8, parallel=parallel, options={"model": ""}
+    )
+    stage = stage_of(record)
+    tokens = 4 * TINY.sequence
+    matrices = parameter_count(TINY) - TINY.vocabulary * TINY.width - 3 * TINY.width
+    attention = 12 * TINY.layers * TINY.width * TINY.sequence * tokens
+    assert stage["flops"] == {"float32": (6 * matrices * tokens + attention) / tensor}
+
+
 def test_planted_faults_are_found_at_their_scope_and_nothing_else_is(tmp_path: Path):
     before, same = (costly(tmp_path / name, world_size=2) for name in ("before", "same"))
     for record in (before, same):
