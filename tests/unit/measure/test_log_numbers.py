@@ -256,9 +256,9 @@ def test_slow_prints_that_the_log_announces_are_evaluations(tmp_path: Path) -> N
 
 
 MEAN = {
-    "seconds": (r"step (?P<step>\d+): mean (?P<seconds>\S+) s", 1.0),
-    "milliseconds": (r"step (?P<step>\d+): mean (?P<milliseconds>\S+) s", 1000.0),
-    "rate": (r"step (?P<step>\d+): mean (?P<rate>\S+) s", 1.0),
+    "seconds": (r"step (?P<step>\d+): mean (?P<seconds>\S+) each", 1.0),
+    "milliseconds": (r"step (?P<step>\d+): mean (?P<milliseconds>\S+) each", 1000.0),
+    "rate": (r"step (?P<step>\d+): mean (?P<rate>\S+) each", 1.0),
 }
 
 
@@ -275,7 +275,7 @@ def test_a_users_running_mean_is_taken_apart_from_its_first_step_on(
         total += 0.5 if i else slow_s
         mean = (i + 1) / total if group == "rate" else total / (i + 1) * factor
         if (i + begin - first) % every == 0 and i + begin >= first:
-            lines.append(f"step {i + begin}: mean {mean:.5f} s")
+            lines.append(f"step {i + begin}: mean {mean:.5f} each")
     fmt = format_of_pattern(pattern(regex, averaging="running"))
 
     options = {"batch_size_per_device": 1, "world_size": 1}
@@ -287,7 +287,7 @@ def test_a_users_running_mean_is_taken_apart_from_its_first_step_on(
 @pytest.mark.parametrize("group", MEAN)
 def test_a_users_running_mean_of_few_digits_gives_no_number(tmp_path: Path, group: str) -> None:
     regex, _ = MEAN[group]
-    text = "".join(f"step {i}: mean 2 s\n" for i in range(400))
+    text = "".join(f"step {i}: mean 2 each\n" for i in range(400))
     fmt = format_of_pattern(pattern(regex, averaging="running"))
 
     result = read(tmp_path / "train.log", text, fmt=fmt, batch_size_per_device=1, world_size=1)
