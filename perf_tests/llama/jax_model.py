@@ -143,11 +143,13 @@ def logits(
     def split(x: jax.Array) -> jax.Array:
         return x if batch is None else lax.with_sharding_constraint(x, batch)
 
-    def one(x: jax.Array, layer: Tree) -> tuple[jax.Array, None]:
+    def next_block(x: jax.Array, layer: Tree) -> tuple[jax.Array, None]:
         return split(block(size, x, layer, dtype)), None
 
     x = split(parameters["embedding"][tokens])
-    x, _ = lax.scan(jax.checkpoint(one) if recompute else one, x, parameters["blocks"])
+    x, _ = lax.scan(
+        jax.checkpoint(next_block) if recompute else next_block, x, parameters["blocks"]
+    )
     y = norm(x, parameters["norm"]).astype(dtype)
     return (y @ parameters["head"].astype(dtype)).astype(jnp.float32)
 

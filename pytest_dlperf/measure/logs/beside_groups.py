@@ -9,6 +9,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from pytest_dlperf.measure.logs.grouped_digits import is_of_group
+from pytest_dlperf.measure.logs.speeds import (
+    MILLISECOND,
+    MULTIPLE_NAME,
+    OTHER_TIMES,
+    SECOND,
+)
+
 #: A multiple: ``12.3k tok/s``, ``1.05Mtok/s``; not the unit of ``12 GB``.
 _MULTIPLE: Final = rb"[kKMGT](?:(?![A-Za-z])|(?=tok|img|im/|imag|samp|seq|iter|it/|step))"
 #: The rest of a number that a group found the begin of, by the group.
@@ -17,16 +25,14 @@ _REST_OF_STEP: Final = re.compile(rb"\.?\d*" + _MULTIPLE + rb"|,\d{3}(?!\d)|\.\d
 _CLOCK_BEHIND: Final = re.compile(rb":\d")
 _CLOCK_BEFORE: Final = re.compile(rb"\d:$")
 #: A name that multiplies the number behind it: ``tok/s (k): 123.4``.
-_MULTIPLE_BEFORE: Final = re.compile(
-    rb"\((?:k|K|M|G|x ?1000|1000s?|thousands?|millions?)\)['\"]?[ ]?[:=]? {0,8}['\"]?$"
-)
+_MULTIPLE_BEFORE: Final = re.compile(MULTIPLE_NAME.encode() + rb"['\"]?[ ]?[:=]? {0,8}['\"]?$")
 #: Units of time, by the group that has them.
 _UNITS: Final = {
-    "seconds": rb"s|secs?|seconds?",
-    "milliseconds": rb"ms|msecs?|milliseconds?",
-    "others": rb"us|\xc2\xb5s|\xce\xbcs|usecs?|microseconds?|ns|nanoseconds?|mins?|minutes?"
-    rb"|h|hrs?|hours?",
-}
+    name: "|".join(sorted(words, key=len, reverse=True)).encode()
+    for name, words in (
+        ("seconds", SECOND), ("milliseconds", MILLISECOND), ("others", OTHER_TIMES),
+    )
+}  # fmt: skip
 _UNIT_BEHIND: Final = {
     name: re.compile(rb" ?(?:" + unit + rb")(?![A-Za-z0-9_])") for name, unit in _UNITS.items()
 }
@@ -36,7 +42,9 @@ _UNIT_BEFORE: Final = {
     for name, unit in _UNITS.items()
 }
 _RATE_BEHIND: Final = re.compile(
-    rb" ?[A-Za-z]{0,24} ?(?:/|per )(?:ms|us|ns|mins?|minutes?|h|hrs?|hours?)(?![A-Za-z0-9_])"
+    rb" ?[A-Za-z]{0,24} ?(?:/|per )(?:"
+    + b"|".join((_UNITS["milliseconds"], _UNITS["others"]))
+    + rb")(?![A-Za-z0-9_])"
 )
 _IN_SECONDS: Final = {"seconds", "data"}
 _IN_MILLISECONDS: Final = {"milliseconds", "data_milliseconds"}
@@ -54,8 +62,8 @@ def contradicts(match: re.Match[bytes], group: str) -> bool:
     line, (start, end) = match.string, match.span(group)
     before = line[max(0, start - _LOOKS_BEFORE) : start]
     if group == "step":
-        return _REST_OF_STEP.match(line, end) is not None and not _is_read(match, end + 1)
-    if group == "epoch" or group == "loss":
+        return _REST_OF_STEP.match(line, end) is not None and not is_of_group(match, end + 1)
+    if group in {"epoch", "loss"}:
         return False
     if _REST_OF_ALL.match(line, end) or _MULTIPLE_BEFORE.search(before):
         return True
@@ -69,8 +77,3 @@ def contradicts(match: re.Match[bytes], group: str) -> bool:
         for name in _UNITS
         if name != own
     )
-
-
-def _is_read(match: re.Match[bytes], place: int) -> bool:
-    """Return whether another group begins at a place of the line: it is a number of its own."""
-    return any(start == place for start, _ in map(match.span, match.groupdict()))

@@ -70,14 +70,14 @@ def is_part(regex: str, match: re.Match[bytes], group: str) -> bool:
     line, (start, end) = match.string, match.span(group)
     digits = _DIGITS_BEFORE.search(line, max(0, start - 2), start)
     if digits is not None and match[group][:1].isdigit():
-        return not _is_of_group(match, digits.start())
+        return not is_of_group(match, digits.start())
     digits = _DIGITS_BEHIND.match(line, end)
     if digits is not None and group in _SPEEDS and match[group][-1:].isdigit():
-        return not _is_of_group(match, digits.end() - 1)
+        return not is_of_group(match, digits.end() - 1)
     behind = _GROUP_BEHIND.match(line, end)
     if behind is not None and _FIRST_GROUP.fullmatch(match[group]):
         is_read = line[end : end + 1] == b" " and (
-            _is_of_group(match, end + 1) or _reads_behind(regex, group)
+            is_of_group(match, end + 1) or _reads_behind(regex, group)
         )
         if not is_read:
             return True
@@ -85,11 +85,11 @@ def is_part(regex: str, match: re.Match[bytes], group: str) -> bool:
     if before is None or not _LATER_GROUP.match(match[group]):
         return False
     return before["mark"] != b" " or not (
-        _is_of_group(match, before.start()) or _reads_before(regex, group)
+        is_of_group(match, before.start()) or _reads_before(regex, group)
     )
 
 
-def _is_of_group(match: re.Match[bytes], place: int) -> bool:
+def is_of_group(match: re.Match[bytes], place: int) -> bool:
     """Return whether a place of the line is within another group."""
     return any(begin <= place < end for begin, end in map(match.span, match.groupdict()))
 

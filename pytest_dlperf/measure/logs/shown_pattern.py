@@ -273,9 +273,9 @@ def _has_decimal_points(lines: Sequence[str]) -> bool:
 
 def _may_go_on(lines: Sequence[str], speed: Speed, steps: Sequence[Step]) -> bool:
     """Return whether a number without a name may begin with the digits before it."""
-    of_steps = {step.number[1] for step in steps}
+    step_ends = {step.number[1] for step in steps}
     before = re.search(r"(?<![\d.,])\d{1,3} $", lines[-1][: speed.number.start])
-    if before is None or speed.number.start - 1 in of_steps:
+    if before is None or speed.number.start - 1 in step_ends:
         return False
     return all(
         re.match(r"\d{3}(?!\d)", number.text) is not None

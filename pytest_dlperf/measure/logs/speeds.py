@@ -31,12 +31,12 @@ _SAMPLES: Final = _words(
     "img imgs instance instances item items"
 )
 _DEVICE: Final = _words("gpu gpus npu device devices chip chips")
-_SECOND: Final = _words("s sec secs second seconds")
-_MILLISECOND: Final = _words("ms msec msecs millisecond milliseconds")
+SECOND: Final = _words("s sec secs second seconds")
+MILLISECOND: Final = _words("ms msec msecs millisecond milliseconds")
 #: Units of time that no pattern reads.
-_OTHER_TIMES: Final = _words(
-    "us \u00b5s \u03bcs usec usecs microsecond microseconds ns nanoseconds min mins minute "
-    "minutes h hr hour hours"
+OTHER_TIMES: Final = _words(
+    "us \u00b5s \u03bcs usec usecs microsecond microseconds ns nanosecond nanoseconds min mins "
+    "minute minutes h hr hrs hour hours"
 )
 _TIMES: Final = _words("time timing dt took cost duration latency elapsed")
 _RATES: Final = _words("throughput speed rate")
@@ -44,10 +44,9 @@ _RATES: Final = _words("throughput speed rate")
 _SHORT: Final = {"wps": "tokens", "tps": "tokens", "tgs": "tokens", "ips": SAMPLES}
 #: Tokens per GPU and second, in InternEvo and XTuner.
 _OF_DEVICE: Final = _words("tgs")
-#: ``tok/s (k)``, ``samples/s x1000``.
-_MULTIPLIES_NAME: Final = re.compile(
-    r"\((?:[kKMG]|x ?1000|1000s?|thousands?|millions?)\)|\bx ?1000\b"
-)
+#: At the end of a name that multiplies its number: ``tok/s (k)``.
+MULTIPLE_NAME: Final = r"\((?:[kKMG]|x ?1000|1000s?|thousands?|millions?)\)"
+_MULTIPLIES_NAME: Final = re.compile(MULTIPLE_NAME + r"|\bx ?1000\b")
 _MEANS: Final = _words("avg average averaged mean avr overall running smoothed ema")
 _FILLING: Final = _words(
     "train training trainer in the a per each of last current cur total timer perf timing_s "
@@ -102,14 +101,14 @@ def _unit_of(text: str) -> _Unit | None:
     below = {part[0] for part in parts[1:] if part}
     above = set(parts[0]) - _MEANS - _FILLING - _DEVICE
     is_of_device, below = bool((below | {*parts[0]}) & _DEVICE), below - _DEVICE
-    for words, group in ((_SECOND, "seconds"), (_MILLISECOND, "milliseconds"), (_OTHER_TIMES, "")):
+    for words, group in ((SECOND, "seconds"), (MILLISECOND, "milliseconds"), (OTHER_TIMES, "")):
         if above and above <= words and below <= _ITERATION:
             return _Unit(
                 group,  # type: ignore[arg-type]
                 is_of_iteration=bool(below),
                 odd_unit="" if group else text.strip(),
             )
-    if len(below) != 1 or not below <= _SECOND:
+    if len(below) != 1 or not below <= SECOND:
         return None
     for words, counted in ((_TOKENS, "tokens"), (_SAMPLES, SAMPLES), (_ITERATION, ITERATIONS)):
         if above and above <= words:
@@ -164,7 +163,7 @@ def _time_of(
     is_mean: bool,
 ) -> Speed | None:
     unit = after or named
-    units = _SECOND | _MILLISECOND | _OTHER_TIMES
+    units = SECOND | MILLISECOND | OTHER_TIMES
     # A word like "s" of another meaning is no time; what is not known is none either
     foreign = words - _ITERATION - _TIMES - _MEANS - _FILLING - units
     is_named = bool(words & _TIMES)
@@ -177,7 +176,7 @@ def _time_of(
         return None
     if words & {"total", "elapsed"} and not is_of_iteration:
         return None
-    if not words and not is_of_iteration and number.unit.strip().lower() not in _MILLISECOND:
+    if not words and not is_of_iteration and number.unit.strip().lower() not in MILLISECOND:
         return None
     doubt = ""
     if unit is None:

@@ -15,7 +15,6 @@ from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs import shown_pattern
 from pytest_dlperf.measure.logs.clean import untagged
 from pytest_dlperf.measure.logs.clocks import Clock
-from pytest_dlperf.measure.logs.file_kinds import why_no_text
 from pytest_dlperf.measure.logs.shown_pattern import Candidate, Doubt, evaluates
 
 #: A file that is not a log at all.
@@ -39,6 +38,17 @@ _REFUSING: Final = frozenset({"several-runs", "clock-mismatch", "unknown-scale"}
 
 #: Reads the log by a pattern, and returns its problems.
 Trial = Callable[[LogPattern], Sequence[Problem]]
+#: First bytes of files, what they are, and what makes a log of them.
+_MAGIC: Final = (
+    (b"\x1f\x8b", "gzip; decompress it (gzip -d)"),
+    (b"PK\x03\x04", "a zip archive; unpack it"),
+    (b"\xfd7zXZ\x00", "xz; decompress it (xz -d)"),
+    (b"\x28\xb5\x2f\xfd", "zstd; decompress it (zstd -d)"),
+    (b"BZh", "bzip2; decompress it (bzip2 -d)"),
+)
+_TEXT: Final = bytes({*range(32, 127), 9, 10, 13, 27, 0, *range(128, 256)})
+#: More bytes than this share that no text has: the file is none.
+_NO_TEXT: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ class _Tried:
 
 def explain(head: bytes, blocks: Iterable[bytes], trial: Trial) -> Problem:
     """Return why a log is not read; ``head`` are its first bytes, ``blocks`` its plain text."""
-    if why := why_no_text(head):
+    if why := _why_no_text(head):
         return Problem(code=NOT_A_LOG, message=why)
     shapes = _lines_by_shape(blocks)
     often = sorted(shapes, key=lambda lines: (evaluates(lines[-1]), -len(lines)))
@@ -182,3 +192,15 @@ def _tried(
 def _quoted(line: str) -> str:
     text = line.encode(errors="surrogateescape").decode(errors="replace").strip()
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+
+
+def _why_no_text(head: bytes) -> str:
+    """Return what a file is by its first bytes, if it is not a text; empty for a text."""
+    if not head:
+        return "the file is empty"
+    for magic, what in _MAGIC:
+        if head.startswith(magic):
+            return f"the file is {what}"
+    if len(head.translate(None, _TEXT)) > _NO_TEXT * len(head):
+        return "the file is binary, and not the text of a log"
+    return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import sys
 import sysconfig
 import traceback
@@ -30,6 +32,14 @@ _DISPATCHING: Final = (
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 #: The suites of the wheel are programs as a user's own, though pip installed them.
 _SUITES: Final = f"{_PACKAGE / 'suites'}/"
+
+
+def workload_file(workload: str) -> str | None:
+    """Return the file of a workload's module, without importing it; None if there is none."""
+    with contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(workload.partition(":")[0])
+        return None if spec is None else spec.origin
+    return None
 
 
 class Places:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from pytest_dlperf.core.wire_cost import CollectiveCost, OperatorCost
 from pytest_dlperf.worker.cost.folded_paths import folded, layers
+from pytest_dlperf.worker.cost.operator_sums import OperatorKey, OperatorSums
 from pytest_dlperf.worker.cost.places import Places
 from pytest_dlperf.worker.cost.spread import spread_of
 from pytest_dlperf.worker.frameworks.jax.cost.hlo_text import Array, Instruction, Module
@@ -51,22 +51,6 @@ _READS_RESULT: Final = frozenset({"dynamic-slice", "gather", "slice"})
 _MOST_SHAPES: Final = 4
 
 
-class _Key(NamedTuple):
-    path: str
-    phase: str
-    name: str
-    shapes: str
-    flops_dtype: str
-
-
-@dataclass
-class _Sums:
-    calls: int = 0
-    flops: int = 0
-    read_bytes: int = 0
-    written_bytes: int = 0
-
-
 class Counts:
     """What one rank of a partitioned program asks for."""
 
@@ -76,7 +60,7 @@ class Counts:
         """``axes`` are those of the mesh of all ranks, which name groups; empty without one."""
         self._world_size, self._places = world_size, places
         self._on_gpu, self._axes = on_gpu, axes
-        self._sums: dict[_Key, _Sums] = {}
+        self._sums = OperatorSums()
         self._paths: Counter[str] = Counter()
         self.collectives: list[CollectiveCost] = []
         #: Custom calls that may multiply, and have no formula.
@@ -115,11 +99,8 @@ class Counts:
             dtype = dtype_of_product(computation, instruction, on_gpu=self._on_gpu)
         inputs = computation.inputs(instruction)
         read, written = _bytes(instruction, inputs)
-        sums = self._sums.setdefault(_Key(path, phase, name, _shapes(inputs), dtype), _Sums())
-        sums.calls += times
-        sums.flops += times * flops
-        sums.read_bytes += times * read
-        sums.written_bytes += times * written
+        key = OperatorKey(path, phase, name, _shapes(inputs), dtype)
+        self._sums.add(key, flops=flops, read_bytes=read, written_bytes=written, calls=times)
 
     def _add_collective(self, visit: Visit, path: str, phase: str) -> None:
         computation, instruction, times, _ = visit
@@ -155,22 +136,11 @@ class Counts:
 
     def flops(self) -> dict[str, int]:
         """Return the floating-point operations by dtype."""
-        by_dtype: Counter[str] = Counter()
-        for key, sums in self._sums.items():
-            if sums.flops:
-                by_dtype[key.flops_dtype] += sums.flops
-        return dict(sorted(by_dtype.items()))
+        return self._sums.flops()
 
     def operators(self) -> list[OperatorCost]:
         """Return the operators in the order of their places, names and shapes."""
-        return [
-            OperatorCost(
-                path=key.path, phase=key.phase, name=key.name, shapes=key.shapes,
-                calls=sums.calls, flops=sums.flops, flops_dtype=key.flops_dtype,
-                read_bytes=sums.read_bytes, written_bytes=sums.written_bytes,
-            )
-            for key, sums in sorted(self._sums.items())
-        ]  # fmt: skip
+        return self._sums.cost()
 
     def layers(self) -> dict[str, int]:
         """Return how many scopes a path with a star stands for."""

@@ -167,40 +167,38 @@ def dtype_of(name: str) -> str:
     return f"float8_{name[2:]}" if name.startswith("f8") else _DTYPES.get(name, name)
 
 
-def _end_of_group(text: str, begin: int) -> int:
-    """Return the index behind the bracket that closes the one at ``begin``."""
+def _depths(text: str) -> Iterator[tuple[int, str, int]]:
+    """Yield the index of each character outside of quotes, it, and how deep in brackets it is.
+
+    A bracket is as deep as what is outside of it.
+    """
     depth, quoted = 0, False
-    for index in range(begin, len(text)):
-        character = text[index]
-        if character == '"' and text[index - 1] != "\\":
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif character in _OPENS:
-            depth += 1
-        elif character in _CLOSES:
-            depth -= 1
-            if not depth:
-                return index + 1
-    raise ValueError(f"a program of XLA has a bracket that nothing closes: {text[:200]}")
-
-
-def split(text: str, at: str = ",") -> list[str]:
-    """Return the parts of ``text`` between characters ``at`` outside of brackets and quotes."""
-    parts, depth, quoted, begin = [], 0, False, 0
     for index, character in enumerate(text):
         if character == '"' and text[index - 1 : index] != "\\":
             quoted = not quoted
         elif quoted:
             continue
-        elif character in _OPENS:
-            depth += 1
         elif character in _CLOSES:
             depth -= 1
-        elif character == at and not depth:
-            parts.append(text[begin:index])
-            begin = index + 1
-    return [*parts, text[begin:]]
+            yield index, character, depth
+        else:
+            yield index, character, depth
+            depth += character in _OPENS
+
+
+def _end_of_group(text: str, begin: int) -> int:
+    """Return the index behind the bracket that closes the one at ``begin``."""
+    for index, character, depth in _depths(text[begin:]):
+        if character in _CLOSES and not depth:
+            return begin + index + 1
+    raise ValueError(f"a program of XLA has a bracket that nothing closes: {text[:200]}")
+
+
+def split(text: str, at: str = ",") -> list[str]:
+    """Return the parts of ``text`` between characters ``at`` outside of brackets and quotes."""
+    ends = [index for index, character, depth in _depths(text) if character == at and not depth]
+    begins = [0, *(end + 1 for end in ends)]
+    return [text[begin:end] for begin, end in zip(begins, [*ends, len(text)], strict=True)]
 
 
 def _frames(tables: Mapping[str, Mapping[int, str]]) -> dict[int, Frame]:

@@ -5,8 +5,6 @@ A step is taken as one program for all devices, as ``jax.jit`` would make it.
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import math
 import os
 import re
@@ -23,7 +21,7 @@ from pytest_dlperf.core.wire_cost import COST_FORMAT, CostRecord, StageCost
 from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.writable import error_words, shortened
 from pytest_dlperf.worker.arguments import Arguments
-from pytest_dlperf.worker.cost.places import Places
+from pytest_dlperf.worker.cost.places import Places, workload_file
 from pytest_dlperf.worker.cost.record_file import Progress
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.jax.cost.abstract_job import AbstractJob
@@ -42,7 +40,7 @@ _HOST_DEVICES: Final = "--xla_force_host_platform_device_count"
 
 def trace(arguments: Arguments) -> CostRecord:
     """Return the cost of a step of the case, or the problem that kept it from being traced."""
-    places = Places(_file_of(arguments.workload))
+    places = Places(workload_file(arguments.workload))
     try:
         return _record(arguments, places)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # of whatever a workload does
@@ -124,14 +122,6 @@ def _notes(counts: Counts) -> Iterator[str]:
     for path in sorted(counts.unknown_loops):
         where = f" in {path}" if path else ""
         yield f"A loop{where} goes around as often as values say: its body counts once"
-
-
-def _file_of(workload: str) -> str | None:
-    """Return the file of a workload's module, without importing it; None if there is none."""
-    with contextlib.suppress(ImportError, ValueError):
-        spec = importlib.util.find_spec(workload.partition(":")[0])
-        return None if spec is None else spec.origin
-    return None
 
 
 def _problem(error: BaseException) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 
 from pytest_dlperf.core.wire_cost import OperatorCost
+from pytest_dlperf.worker.cost.operator_sums import OperatorKey, OperatorSums
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import is_on_device
 from pytest_dlperf.worker.frameworks.torch.cost.storages import (
     bytes_of,
@@ -38,34 +38,18 @@ _WRITE_ONLY: Final = frozenset({
 _MOST_SHAPES: Final = 4
 
 
-class _Key(NamedTuple):
-    path: str
-    phase: str
-    name: str
-    shapes: str
-    flops_dtype: str
-
-
-@dataclass
-class _Sums:
-    calls: int = 0
-    flops: int = 0
-    read_bytes: int = 0
-    written_bytes: int = 0
-
-
 class Operators:
     """Counts what starts work on the device."""
 
     def __init__(self) -> None:
-        self._sums: dict[_Key, _Sums] = {}
+        self._sums = OperatorSums()
         self.launches = 0
         #: Operators that may multiply and have no formula, with their dtypes.
         self.uncounted: dict[str, set[str]] = {}
 
     def begin(self) -> None:
         """Begin the step that counts."""
-        self._sums, self.launches, self.uncounted = {}, 0, {}
+        self._sums, self.launches, self.uncounted = OperatorSums(), 0, {}
 
     def add(
         self, func: Any, args: tuple[Any, ...], kwargs: Any, out: Any, place: tuple[str, str]
@@ -85,33 +69,21 @@ class Operators:
             return []
         self.launches += 1
         flops, dtype = self._flops(packet, name, args, kwargs, out)
-        key = _Key(*place, plain, shapes_of((*args, *kwargs.values())), dtype)
-        sums = self._sums.setdefault(key, _Sums())
-        sums.calls += 1
-        sums.flops += flops
-        sums.read_bytes += sum(map(bytes_of, read))
-        sums.written_bytes += sum(map(bytes_of, (*written, *made)))
+        self._sums.add(
+            OperatorKey(*place, plain, shapes_of((*args, *kwargs.values())), dtype),
+            flops=flops,
+            read_bytes=sum(map(bytes_of, read)),
+            written_bytes=sum(map(bytes_of, (*written, *made))),
+        )
         return [*inputs, *made]
 
     def flops(self) -> dict[str, int]:
         """Return the floating-point operations since ``begin`` by dtype."""
-        by_dtype: Counter[str] = Counter()
-        for key, sums in self._sums.items():
-            if sums.flops:
-                by_dtype[key.flops_dtype] += sums.flops
-        return dict(sorted(by_dtype.items()))
+        return self._sums.flops()
 
     def cost(self) -> list[OperatorCost]:
         """Return the calls since ``begin``, in the order of their places, names and shapes."""
-        return [
-            OperatorCost(
-                path=key.path, phase=key.phase, name=key.name, shapes=key.shapes,
-                calls=sums.calls, flops=sums.flops,
-                flops_dtype=key.flops_dtype if sums.flops else "",
-                read_bytes=sums.read_bytes, written_bytes=sums.written_bytes,
-            )
-            for key, sums in sorted(self._sums.items())
-        ]  # fmt: skip
+        return self._sums.cost()
 
     def _flops(
         self, packet: Any, name: str, args: tuple[Any, ...], kwargs: Any, out: Any

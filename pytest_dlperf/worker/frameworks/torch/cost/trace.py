@@ -17,7 +17,7 @@ from pytest_dlperf.core.wire_cost import COST_FORMAT, CostRecord, StageCost
 from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.writable import error_words, shortened
 from pytest_dlperf.worker.arguments import Arguments
-from pytest_dlperf.worker.cost.places import Places
+from pytest_dlperf.worker.cost.places import Places, workload_file
 from pytest_dlperf.worker.cost.record_file import Progress
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.torch import watch
@@ -47,7 +47,7 @@ NOTES: Final = (
 
 def trace(arguments: Arguments) -> CostRecord:
     """Return the cost of a step of the case, or the problem that kept it from being traced."""
-    places = Places(_file_of(arguments.workload))
+    places = Places(workload_file(arguments.workload))
     try:
         return _record(arguments, places)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # of whatever a workload does
@@ -258,16 +258,6 @@ def _without_shapes_of_dtensors(dispatch: Dispatch) -> Iterator[None]:
             if name in vars(ShardingPropagator):
                 opened.enter_context(wrapped(ShardingPropagator, name, wrap))
         yield
-
-
-def _file_of(workload: str) -> str | None:
-    """Return the file of a workload's module, without importing it; None if there is none."""
-    import importlib.util
-
-    with contextlib.suppress(ImportError, ValueError):
-        spec = importlib.util.find_spec(workload.partition(":")[0])
-        return None if spec is None else spec.origin
-    return None
 
 
 def _problem(error: BaseException) -> str:
