@@ -47,9 +47,9 @@ def process_lists(secret: str) -> Iterator[set[str]]:
     def look() -> None:
         while not is_over.wait(0.03):
             looks[0] += 1
-            for path in Path("/proc").glob("[0-9]*/cmdline"):
+            for process in Path("/proc").glob("[0-9]*"):
                 with contextlib.suppress(OSError):
-                    line = path.read_bytes()
+                    line = (process / "cmdline").read_bytes()
                     if secret.encode() in line:
                         found.add(line.replace(b"\0", b" ").decode(errors="replace"))
 

@@ -198,13 +198,21 @@ def _left_by(holder: Holder, path: Path) -> str:
 
 def _pids_that_hold(path: Path) -> list[int]:
     """Return this user's processes that hold the file's lock, where the kernel shows them."""
-    found = set()
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
+    pids = []
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(link) == str(path.resolve()):
-                information = link.parents[1] / "fdinfo" / link.name
-                if "lock:" in information.read_text(encoding="ascii"):
-                    found.add(int(link.parents[1].name))
+            descriptors = os.listdir(process / "fd")
         except OSError:
             continue  # it ended, or belongs to another user
-    return sorted(found)
+        if any(_has_lock(process, descriptor, path.resolve()) for descriptor in descriptors):
+            pids.append(int(process.name))
+    return sorted(pids)
+
+
+def _has_lock(process: Path, descriptor: str, path: Path) -> bool:
+    try:
+        if os.readlink(process / "fd" / descriptor) != str(path):
+            return False
+        return "lock:" in (process / "fdinfo" / descriptor).read_text(encoding="ascii")
+    except OSError:
+        return False  # it was closed while we looked

@@ -65,9 +65,9 @@ class Adoption:
 def children() -> set[int]:
     """Return the children of this process; none off Linux."""
     found: set[int] = set()
-    for path in Path("/proc/self/task").glob("*/children"):
+    for thread in Path("/proc/self/task").glob("*"):
         with contextlib.suppress(OSError):
-            found |= set(map(int, path.read_text(encoding="ascii").split()))
+            found |= set(map(int, (thread / "children").read_text(encoding="ascii").split()))
     return found
 
 

@@ -105,9 +105,9 @@ def test_git_that_is_not_installed(
 def living_in(group: str) -> list[str]:
     """Return the processes of a group that nobody has ended."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            text = path.read_text(errors="replace")
+            text = (process / "stat").read_text(errors="replace")
             state, _, pgrp = text.rpartition(")")[2].split()[:3]
             found += [text] if pgrp == group and state != "Z" else []
     return found
