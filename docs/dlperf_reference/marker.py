@@ -47,7 +47,7 @@ MEANINGS: Final = {
     "layout": 'nodes and devices of each: `"1n8g"` is one node with 8 GPUs, `"1n2c"` two CPU '
     "processes",
     "log_format": "how a program's log is read: a format's name, or "
-    "`pytest_dlperf.pattern(...)` ([logs](../logs.md))",
+    "`pytest_dlperf.pattern(...)` ([log formats](../howto/log-format.md))",
     "loss": "`falls`: the loss must fall over a run; `finite`: it must only be a finite number",
     "max_runs": "at most this many runs to confirm a verdict",
     "metrics": "metrics that fail the case as well: names, or a mapping of names to tolerances "

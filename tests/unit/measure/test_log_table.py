@@ -1,4 +1,4 @@
-"""The table of formats in ``docs/logs.md``: a line that each reads, and where it is from."""
+"""The table of formats in ``docs/reference/log-formats.md``: a line that each reads, and where it is from."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from pytest_dlperf.measure.logs import clocks, registry
 
-TABLE = re.compile(r"^\| `([^`]+)` \| .* \| `(.+)` \| (\S.*) \|$", re.MULTILINE)
-ROWS = TABLE.findall((Path(__file__).parents[3] / "docs" / "logs.md").read_text("utf-8"))
+TABLE = re.compile(r"^\| `([^`]+)` \| `(.+)` \| (\S.*) \|$", re.MULTILINE)
+PAGE = Path(__file__).parents[3] / "docs/reference/log-formats.md"
+ROWS = TABLE.findall(PAGE.read_text("utf-8"))
 BUILT_IN = list(registry.formats())
 
 
