@@ -1,4 +1,4 @@
-"""The table of formats in ``docs/reference/log-formats.md``: a line that each reads, and where it is from."""
+"""The table of ``docs/reference/log-formats.md``: a line of each format, and where it is from."""
 
 from __future__ import annotations
 
