@@ -1,7 +1,7 @@
 """Priors for the noise of each metric, used until a case has enough runs of its own.
 
-They are from recorded repeats, see docs/verdicts.md, weak, and rather wide: a case with few
-stored runs is judged by them, a case with many by its own spread.
+They are from recorded repeats, weak, and rather wide: a case with few stored runs is judged by
+them, a case with many by its own spread (docs/concepts/statistics.md).
 """
 
 from __future__ import annotations
