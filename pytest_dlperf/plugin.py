@@ -1,8 +1,8 @@
 """The pytest plugin. Every hook hands over at once.
 
-Nothing but pytest is imported here at the top: a pytest run without a perf case pays for
-this module and the declaration of its options, and for nothing else. What pytest calls for every
-test is in plugins of their own, which are taken out where a collection found no perf case.
+Nothing but pytest and one small module is imported here at the top: a pytest run without a perf
+case pays for these and the declaration of its options, and for nothing else. What pytest calls for
+every test is in plugins of their own, which are taken out where a collection found no perf case.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_dlperf.session.byte_code import load_as_installed
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_dlperf.session.measurer import Measurer
     from pytest_dlperf.session.reporter import Reporter
     from pytest_dlperf.session.session import Session
+
+load_as_installed()
 
 _SESSION: pytest.StashKey[Session] = pytest.StashKey()
 _MEASURER: pytest.StashKey[Measurer] = pytest.StashKey()
