@@ -42,6 +42,7 @@ def test_net(dlperf):
 """
 
 
+@pytest.mark.nightly
 def test_a_slower_reader_is_found_by_launches_that_alternate(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ):

@@ -88,6 +88,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
     )
 
 
+@pytest.mark.nightly
 def test_compiling_before_the_window_is_recorded(compiled: OneSession):
     outcome = compiled["steady"].outcome
     for run in outcome["measurement"]["runs"]:
