@@ -23,7 +23,7 @@ def test_a_commit_that_changes_nothing_slow_passes_and_a_merge_base_is_found(rep
     assert "in 3 pairs of runs" in outcomes[ONE]["judgement"]["details"][0]
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_head_on_a_clean_tree_is_a_null_and_says_so(repository: Suite):
     _, outcomes = repository.outcomes("-k", "1n1c", "--dlperf-against=HEAD", WIDE)
     assert outcomes[ONE]["judgement"]["verdict"] == "passed"
@@ -111,7 +111,7 @@ def test_a_file_that_the_other_arm_could_not_import_is_an_error(deletion: Suite)
     assert f"was imported from {deletion.path / 'w.py'}; name the" in judgement["reason"]
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_relative_folders_of_the_path_are_those_of_each_arms_own_tree(
     repository: Suite, monkeypatch: pytest.MonkeyPatch
 ):

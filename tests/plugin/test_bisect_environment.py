@@ -125,7 +125,7 @@ def test_two_that_are_slower_only_together(folder: Folder):
     assert done.stdout.startswith("slower: only together: pk-a 1.0 to 2.1; ")
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_interpreters_as_sides(folder: Folder):
     folder.write("pk-c")
     here = side_of(sys.executable, what="--a")
@@ -153,7 +153,7 @@ def test_interpreters_as_sides(folder: Folder):
         ("bad.txt", 2, "bad.txt cannot be resolved"),
     ],
 )
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_what_cannot_be_searched(folder: Folder, a: str, code: int, words: str):
     folder.write("pk-c")
     folder.write_file("bad.txt", "no-such-package==1\n")

@@ -21,7 +21,7 @@ def ran(result: pytest.RunResult) -> list[str]:
             and ("%]" in line)]  # fmt: skip
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_what_is_too_short_for_one_run_leaves_every_case_open(suite: Suite) -> None:
     assert suite.run("--update-baselines").ret == 0
     result, outcomes = suite.outcomes("--dlperf-budget=0.001s")
@@ -62,7 +62,7 @@ def test_a_case_for_whose_runs_no_time_was_left_is_judged_by_the_look_that_it_ha
     result.stdout.fnmatch_lines([words])
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_runs_that_are_all_disturbed_when_time_is_up_are_not_judged(suite: Suite) -> None:
     assert suite.run("--update-baselines", "--cpus=1").ret == 0
     suite.pytester.makeconftest(CLOCK)

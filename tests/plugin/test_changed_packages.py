@@ -128,7 +128,7 @@ def test_without_the_option_the_sentence_says_what_measures_it(packages: Package
     assert outcome["confirmation"]["packages"] is None
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_the_code_is_asked_before_the_packages(packages: Packages):
     commit(packages.suite, 0.02)
     packages.install("pk_b", "2.0", "0.02")
@@ -139,7 +139,7 @@ def test_the_code_is_asked_before_the_packages(packages: Packages):
     assert "; the code is not the cause (side by side " in first_line(outcome)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_code_that_is_slower_leaves_packages_out(packages: Packages):
     packages.suite.env(FAKE_STEP_FILE="w.py")
     commit(packages.suite, 0.02)
@@ -150,7 +150,7 @@ def test_code_that_is_slower_leaves_packages_out(packages: Packages):
     assert outcome["confirmation"]["packages"] is None
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_what_cannot_be_installed_is_said_and_the_stored_judgement_stays(packages: Packages):
     packages.install("pk_b", "2.0", "0.02")
     (packages.index / "pk_b-1.0-py3-none-any.whl").unlink()
@@ -183,7 +183,7 @@ def test_a_budget_that_is_spent_leaves_the_stored_judgement(packages: Packages):
     assert outcome["confirmation"]["packages"]["pairs"] is None
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_changed_setting_with_equal_code_is_named(packages: Packages):
     packages.suite.env(NCCL_ALGO="Ring", TORCH_HOME="/elsewhere")
     (packages.site / "pk_b.py").write_text("0.02")

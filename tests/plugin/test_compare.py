@@ -65,7 +65,7 @@ def checkout(suite: Suite) -> Checkout:
     return Checkout(suite)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_settings_of_the_environment(checkout: Checkout):
     done = checkout.compare("--a=FAKE_STEP_S=0.01", "--b=FAKE_STEP_S=0.02", "--suite=net")
     assert done.returncode == 1

@@ -75,7 +75,7 @@ def test_the_code_of_the_stored_session_is_never_red(stored: Suite):
     assert outcome["confirmation"]["pairs"] is None
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_packages_that_were_not_recorded_are_no_equal_ones(
     repository: Suite, monkeypatch: pytest.MonkeyPatch
 ):
@@ -87,7 +87,7 @@ def test_packages_that_were_not_recorded_are_no_equal_ones(
     assert "its packages then or now are not recorded" in outcomes[ONE]["judgement"]["reason"]
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_settings_that_git_does_not_know_may_be_read(stored: Suite):
     """What ranks read counts as what they import does; other files, such as results, do not."""
     (stored.path / "net.yaml").write_text("layers: 3", encoding="utf-8")
@@ -99,7 +99,7 @@ def test_settings_that_git_does_not_know_may_be_read(stored: Suite):
     assert outcomes[ONE]["confirmation"]["pairs"]["verdict"] == "passed"
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_module_that_git_ignores_is_of_no_commit(stored: Suite):
     """Its worktree has none, so that no pair can be run."""
     with (stored.path / ".git/info/exclude").open("a", encoding="utf-8") as ignored:
@@ -110,7 +110,7 @@ def test_a_module_that_git_ignores_is_of_no_commit(stored: Suite):
     assert outcomes[ONE]["confirmation"]["same_code"] is False
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_program_of_no_commit_leaves_no_pair_possible(
     repository: Suite, tmp_path_factory: pytest.TempPathFactory
 ):
@@ -141,7 +141,7 @@ def test_a_program_of_no_commit_leaves_no_pair_possible(
     assert f"its command runs {job}" in outcome["confirmation"]["impossible"]
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_what_a_program_may_have_read_before_its_first_mark_is_measured(repository: Suite):
     """Of the user's own program only the files after its first mark are known."""
     (repository.path / "cfg.py").write_text("slow_s = 0.01\n", encoding="utf-8")
@@ -264,7 +264,7 @@ def test_what_was_faster_by_pairs_is_stored_and_what_was_slower_is_not(stored: S
     assert outcomes[ONE]["judgement"]["verdict"] != "regressed"
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_memory_that_grew_is_red_by_pairs(stored: Suite):
     """The rate is as it was: pairs are asked for what else is gated as well."""
     commit(stored, 0.01, memory_bytes=150_000_000)
@@ -275,7 +275,7 @@ def test_memory_that_grew_is_red_by_pairs(stored: Suite):
     assert outcomes[ONE]["judgement"]["change"] == pytest.approx(0, abs=0.01)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_pairs_that_decide_nothing_leave_the_case_open(stored: Suite):
     commit(stored, 0.0104)
     stored.env(FAKE_NOISY="*/pairs/before/*", FAKE_SEED=1)
@@ -295,7 +295,7 @@ Budget.allows = lambda self, run_s: not any(Path().glob(".dlperf/*/pairs/net*/ru
 """
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_case_whose_pairs_the_budget_cuts_short_says_so(stored: Suite):
     commit(stored, 0.012)
     stored.pytester.makeconftest(CLOCK.format(2))
@@ -305,7 +305,7 @@ def test_a_case_whose_pairs_the_budget_cuts_short_says_so(stored: Suite):
     result.stdout.fnmatch_lines(["*the budget of 60 min was spent before*"])
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_pairs_that_a_budget_cut_short_go_on_where_the_session_is_resumed(stored: Suite):
     commit(stored, 0.012)
     stored.pytester.makeconftest(CLOCK.format(2))
@@ -326,7 +326,7 @@ Budget.allows = lambda self, run_s: not any(max(Path(".dlperf").glob("2*")).glob
 """
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_budget_without_time_for_a_pair_leaves_the_word_to_stored_sessions(stored: Suite):
     commit(stored, 0.012)
     stored.pytester.makeconftest(NO_PAIR)
@@ -336,7 +336,7 @@ def test_a_budget_without_time_for_a_pair_leaves_the_word_to_stored_sessions(sto
     assert "has no time for a pair" in outcomes[ONE]["judgement"]["reason"]
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_processes_and_reruns_ask_once(repository: Suite):
     pytest.importorskip("xdist")
     pytest.importorskip("pytest_rerunfailures")
@@ -380,7 +380,7 @@ def test_the_slower_step_of_a_self_test_goes_through_pairs(repository: Suite):
     assert found == {"unchanged": ("passed", None), "slower": ("regressed", "regressed")}
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_pairs_of_an_ended_session_are_taken_for_their_own_tolerance_alone(stored: Suite):
     commit(stored, 0.0107)
     stored.env(FAKE_LOG=stored.path / "launches")
@@ -397,7 +397,7 @@ def test_pairs_of_an_ended_session_are_taken_for_their_own_tolerance_alone(store
     result.stdout.fnmatch_lines(["*tolerance of its pairs: 5.0%, was 15.0%*"])
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_job_of_a_scheduler_measures_its_pairs(stored: Suite):
     commit(stored, 0.0107)
     _, outcomes = stored.outcomes(*ONLY, QUICK, "--dlperf-scheduler=in-job")

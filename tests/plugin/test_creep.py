@@ -41,7 +41,7 @@ def crept(repository: Suite) -> Suite:
     return repository
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_creep_is_red_by_pairs_with_the_anchor_until_its_level_is_accepted(crept: Suite):
     anchor = crept.baselines()[ONE]["anchor"]["commit"]
     # Where its code cannot run any more, pairs with the last session decide

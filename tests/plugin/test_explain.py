@@ -42,7 +42,7 @@ def test_a_regression_is_explained_by_four_launches_that_count_for_nothing(suite
     [("0.01", (), 0), ("0.02", ("--dlperf-explain=never",), 0),
      ("0.01", ("--dlperf-explain=always",), 4)],
 )  # fmt: skip
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_without_a_regression_nothing_is_launched_unless_asked(
     suite: Suite, now: str, option: tuple[str, ...], expected: int
 ):
@@ -85,7 +85,7 @@ def test_a_profile_that_fails_is_a_note_and_changes_no_verdict(
 
 
 @pytest.mark.slow
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_session_that_ends_while_steps_are_profiled_keeps_the_verdict(suite: Suite):
     (suite.path / "conftest.py").write_text(
         textwrap.dedent(
@@ -147,7 +147,7 @@ def test_memory_alone_that_grew_is_explained_by_where_it_is_allocated(suite: Sui
 
 
 @pytest.mark.slow
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_an_injected_slowdown_is_not_profiled(suite: Suite):
     suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
     _, outcomes = suite.outcomes(*AGAINST, "--dlperf-inject=50%")
@@ -156,7 +156,7 @@ def test_an_injected_slowdown_is_not_profiled(suite: Suite):
 
 
 @pytest.mark.slow
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_against_stored_baselines_only_now_is_profiled_and_only_if_asked(suite: Suite):
     suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
     arguments = ("--cpus=2", "--dlperf-runs=3", "-k", "1n2c")

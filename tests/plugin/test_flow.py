@@ -88,7 +88,7 @@ def test_the_parent_is_measured_when_it_was_not_selected(suite: Suite):
     assert measurement["efficiency"] == pytest.approx(1, rel=0.05)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_unselected_baselines_are_not_touched(suite: Suite):
     suite.run("--update-baselines", "-k", "1n1c")
     assert set(suite.baselines()) == {ONE}
@@ -109,7 +109,7 @@ def test_a_level_that_changed_needs_a_reason(suite: Suite):
 
 
 @pytest.mark.parametrize("option", ["--dlperf-inject=5%", "--dlperf-warmup=40"])
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_updates_that_are_always_refused(suite: Suite, option: str):
     result = suite.run("--update-baselines", "-k", "1n1c", "--dlperf-reason=because", option)
     assert result.ret == 1

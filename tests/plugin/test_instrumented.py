@@ -26,7 +26,7 @@ def test_own(dlperf):
 
 
 @pytest.mark.slow
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_the_verdict_names_what_the_stored_session_did_not_have(suite: Suite):
     suite.write(TEST)
     suite.write_file("w.py", PROGRAM)

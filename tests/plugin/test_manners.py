@@ -236,7 +236,7 @@ def test_what_was_left_out_is_counted_and_said(suite: Suite):
     )
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_gpu_that_vanished_is_an_error_also_beside_cpu_layouts(suite: Suite):
     suite.write(
         """

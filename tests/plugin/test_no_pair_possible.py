@@ -89,7 +89,7 @@ HAPPENS: list[tuple[Callable[[Suite], None], str]] = [
 ]
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_why_no_pair_is_possible(slower: Suite, tmp_path_factory: pytest.TempPathFactory):
     kept = tmp_path_factory.mktemp("kept")
     for name in (".git", "baselines"):

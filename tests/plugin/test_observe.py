@@ -70,7 +70,7 @@ def test_what_looks_slower_or_faster_is_stored_beside_the_others(
     assert stored["history"] == []
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_with_a_reason_a_level_changes_as_it_does_in_gate_mode(suite: Suite):
     suite.run(*OBSERVE, "--update-baselines")
     suite.env(FAKE_STEP_S=0.03)
@@ -82,7 +82,7 @@ def test_with_a_reason_a_level_changes_as_it_does_in_gate_mode(suite: Suite):
     assert [len(level["sessions"]) for level in stored["history"]] == [1]
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_what_is_not_stored_is_reported_and_fails_nothing(suite: Suite):
     suite.run("--update-baselines", "-k", "1n1c")
     run = [*OBSERVE, "--update-baselines", "--dlperf-iterations=100"]  # another window

@@ -60,7 +60,7 @@ def test_more_devices_than_there_are_is_an_error_for_each_case(suite: Suite):
 
 @pytest.mark.parametrize("extra", [(), ("-n1",)])
 @pytest.mark.parametrize("where", [".", "sub"])
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_conftest_with_its_own_gpus(suite: Suite, extra: tuple[str, ...], where: str):
     folder = suite.path / where
     folder.mkdir(exist_ok=True)

@@ -127,7 +127,7 @@ def test_an_arm_that_is_slower_by_stalls_alone_is_slower(
     ],
     ids=["few records", "held back"],
 )
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_launches_alternate_where_a_log_does_not_show_turns(
     repository: Suite, amount: dict[str, int], words: str
 ):

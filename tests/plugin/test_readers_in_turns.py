@@ -42,7 +42,7 @@ def test_net(dlperf):
 """
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_slower_reader_is_found_by_launches_that_alternate(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ):

@@ -56,7 +56,7 @@ def test_runs_go_in_rounds_and_each_test_measures_its_last(suite: Suite, log: Pa
         "--dlperf-against=OMP_NUM_THREADS=2",
     ],
 )
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_where_the_order_has_a_meaning_each_test_measures_all(
     suite: Suite, log: Path, option: str
 ):
@@ -73,7 +73,7 @@ def test_where_the_order_has_a_meaning_each_test_measures_all(
         "@case(16)\ndef test_16(dlperf):\n    os.chdir('.')\n    dlperf.run()",
     ],
 )
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_a_case_with_more_than_its_marker_is_measured_in_its_test(
     suite: Suite, log: Path, other: str
 ):
@@ -203,7 +203,7 @@ def test_the_processes_of_xdist_share_the_rounds(suite: Suite, log: Path):
     assert [len(outcomes[one]["measurement"]["runs"]) for one in cases[:3]] == [3] * 3
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_where_the_processes_of_xdist_differ_each_test_measures_all(suite: Suite, log: Path):
     """As each might be given a GPU of its own: no case has runs of both."""
     suite.write_file(

@@ -88,7 +88,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
     )
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_compiling_before_the_window_is_recorded(compiled: OneSession):
     outcome = compiled["steady"].outcome
     for run in outcome["measurement"]["runs"]:

@@ -114,7 +114,7 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_what_a_program_of_its_own_calls_now_is_named(folder: Folder):
     """Of the steps that it marks, against the version that was committed."""
     folder.write_file(

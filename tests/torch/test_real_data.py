@@ -51,7 +51,7 @@ def test_every_suite_trains_on_real_data(tmp_path: Path, processes: tuple[int, .
         assert all(len(run["step_seconds"]) == 12 for run in outcome["measurement"]["runs"])
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # the gate has its main way
 def test_what_is_wrong_is_said_and_other_cases_run(tmp_path: Path):
     data = tmp_path / "data"
     kinetics(data / "tsm")
