@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.documents import ROOT
 
 GUIDES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "guides").glob("*.md"))
-PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/life-of-a-case.md", *GUIDES)
+PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/concepts/flow.md", *GUIDES)
 #: A file or a folder in backticks; those of a reader's own have a part in brackets.
 PATH = re.compile(r"`((?:[\w.-]+/)+|(?:[\w.-]+/)*[\w-][\w.-]*\.(?:py|md|toml))`")
 NAME_IN = re.compile(r"`(\w+)` (?:of|in) `((?:[\w.-]+/)*[\w-]+\.py)`")
