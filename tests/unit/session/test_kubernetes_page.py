@@ -1,4 +1,4 @@
-"""The manifests of ``docs/howto/kubernetes.md``: what they name is there, and fits together."""
+"""The manifests of ``examples/kubernetes``: what they name is there, and fits together."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.helpers.documents import blocks
+from tests.helpers.documents import ROOT
 from tests.helpers.given_options import settings_of
 
-PAGE = "docs/howto/kubernetes.md"
+FOLDER = ROOT / "examples/kubernetes"
 DOCUMENTS: list[dict[str, Any]] = [
     document
-    for block in blocks(PAGE)
-    if block.language == "yaml"
-    for document in yaml.safe_load_all(block.text)
+    for name in ("one-node.yaml", "two-nodes.yaml")
+    for document in yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8"))
 ]
 ONE_NODE, SERVICE, TWO_NODES = DOCUMENTS
 JOBS = pytest.mark.parametrize("job", [ONE_NODE, TWO_NODES], ids=["one node", "two nodes"])
