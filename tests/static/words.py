@@ -52,7 +52,7 @@ def main() -> int:
     for path in sorted((ROOT / "pytest_dlperf").rglob("*.py")):
         for line, text in _texts(ast.parse(path.read_text("utf-8"))):
             found += _report(path, line, text)
-    names = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")
+    names = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "benchmarks/README.md")
     folders = (ROOT / "docs", ROOT / "guides")
     pages = sorted(page for folder in folders for page in folder.rglob("*.md"))
     for path in [*(ROOT / name for name in names), *pages]:
