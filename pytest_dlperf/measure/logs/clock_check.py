@@ -1,8 +1,8 @@
 """Compare the rates of a log with its own clock: how long its prints were apart.
 
 A program's timer may leave out what an iteration is made of, or be read wrong; the clock of its
-lines goes on. It has more in it as well: evaluations and checkpoints, which most stretches between
-prints have not.
+lines goes on. It has more in it as well: evaluations and checkpoints. Prints before which the log
+names one are left out; what else passed between prints is a contradiction, however few they are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ APART: Final = 1.15
 LEAST: Final = 5
 #: Shorter stretches are joined: programs print late, too.
 _LEAST_S: Final = 1.0
-#: Of the stretches, from the shortest: what an evaluation is in is beyond.
+#: Of the stretches, from the shortest: where no batch is known, it is that of these.
 _WITHOUT_PAUSES: Final = 0.25
 
 
@@ -46,6 +46,8 @@ class ClockCheck:
     #: The clock says that iterations took longer than their rates do, as pauses would make it.
     is_slower: bool = False
     problem: Problem | None = None
+    #: Most stretches agree, and the others are so much longer that all together do not.
+    most_agree: bool = False
     #: What evaluations and checkpoints took, where they are why the clock has more.
     pauses: Problem | None = None
 
@@ -92,16 +94,24 @@ def _checked(
     if len(elapsed) < LEAST:
         return ClockCheck()
     each = float(np.median(elapsed / iterations))
-    problem, is_slower = None, False
     ratios = elapsed / printed
+    in_all = float(elapsed.sum() / printed.sum())
+    problem, is_slower, most_agree = None, False, False
     if not _knows_seconds(kept, unit, batch):
         # Seconds are those of one sample: the ratio is the batch that both would make.
         problem = _no_batch(float(np.median(ratios)), kept, each, clock, unit)
-    elif np.quantile(ratios, _WITHOUT_PAUSES) > APART:
+        longer = in_all / float(np.quantile(ratios, _WITHOUT_PAUSES))
+        if problem is None and longer > APART:
+            problem, is_slower, most_agree = _longer(kept, longer, clock, unit), True, True
+    elif np.quantile(ratios, 0.5, method="lower") > APART:
         problem, is_slower = _mismatch(kept, each, clock, unit), True
-    elif elapsed.sum() < printed.sum() / APART:
+    elif in_all > APART:
+        problem, is_slower, most_agree = _longer(kept, in_all, clock, unit), True, True
+    elif in_all < 1 / APART:
         problem = _mismatch(kept, each, clock, unit)
-    return ClockCheck(iterations_per_s=1 / each, problem=problem, is_slower=is_slower)
+    return ClockCheck(
+        iterations_per_s=1 / each, problem=problem, is_slower=is_slower, most_agree=most_agree
+    )
 
 
 def stretches(kept: RateSeries, least_s: float, paused: Flags) -> tuple[Floats, Floats, Floats]:
@@ -179,6 +189,18 @@ def _mismatch(kept: RateSeries, each: float, clock: Clock, unit: str) -> Problem
     )
 
 
+def _longer(kept: RateSeries, longer: float, clock: Clock, unit: str) -> Problem:
+    """Return that all stretches together are so many times longer by the clock."""
+    rate = float(np.median(kept.rate))
+    return Problem(
+        code=MISMATCH,
+        message=f"the rates are {rate:.6g} {unit}/s, and by the clock of the same lines "
+        f"({_named(clock)}) {rate / longer:.6g} in all: {longer:.3g} times the time passed "
+        "between the prints, and no words of an evaluation or a checkpoint say why; --rule="
+        "dlperf-time takes the clock",
+    )
+
+
 def _no_batch(
     implied: float, kept: RateSeries, each: float, clock: Clock, unit: str
 ) -> Problem | None:
@@ -201,13 +223,13 @@ def _named(clock: Clock) -> str:
 
 def refusal(checked: ClockCheck, rule: str) -> Iterator[Problem]:
     """Yield why a rule that nobody chose gives no number: the rates and the clock disagree."""
-    if rule == "time-weighted" and checked.problem is not None:
+    if rule == "time-weighted" and checked.problem is not None and not checked.most_agree:
         yield checked.problem
 
 
 def problems(checked: ClockCheck, rule: str) -> Iterator[Problem]:
-    """Yield what the clock says against a mean of printed rates, and what pauses took."""
+    """Yield what the clock says against the printed rates, and what pauses took."""
     if checked.pauses is not None:
         yield checked.pauses
-    if rule == "dlperf" and checked.problem is not None:
+    if checked.problem is not None and (rule == "dlperf" or checked.most_agree):
         yield checked.problem

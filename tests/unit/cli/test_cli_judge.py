@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -72,12 +73,23 @@ def test_one_long_stall_is_unsteady_and_named(tmp_path: Path, capsys: pytest.Cap
     )
 
 
-def stamped(path: Path, every_s: float, rate: float = 85.0) -> Path:
-    """Write a log of DeepSpeed's that prints so often, ten steps each, and always one rate."""
+def stamped(
+    path: Path,
+    every_s: float,
+    rate: float = 85.0,
+    pause_s: Callable[[int], float] = lambda _: 0.0,
+    words: str = "",
+) -> Path:
+    """Write a log of DeepSpeed's that prints so often, ten steps each, and always one rate.
+
+    Before a print it may pause, with or without words of it.
+    """
     start = datetime(2023, 4, 18, 8)
+    pauses_s = [pause_s(i) for i in range(31)]
+    times = [start + timedelta(seconds=every_s * i + sum(pauses_s[: i + 1])) for i in range(31)]
     path.write_text(
         "".join(
-            f"[{start + timedelta(seconds=every_s * i):%Y-%m-%d %H:%M:%S},000] [INFO] "
+            (words if pauses_s[i] else "") + f"[{times[i]:%Y-%m-%d %H:%M:%S},000] [INFO] "
             f"[timer.py:199:stop] epoch=0/micro_step={10 * i}/global_step={10 * i}, "
             f"RunningAvgSamplesPerSec={rate}, CurrSamplesPerSec={rate}, MemAllocated=10.77GB\n"
             for i in range(1, 31)
@@ -103,6 +115,30 @@ def test_a_change_that_the_clocks_of_the_logs_contradict_is_not_certified(
     _, values = judged(capsys, base, current)
     assert values["verdict"] == verdict
     assert ("iterations by the clock -50.0 %" in values["reason"]) is (verdict == "unsteady")
+
+
+@pytest.mark.parametrize(
+    "pause_s",
+    [lambda i: 300 * (i % 3 == 0), lambda i: 333 * (i > 18), lambda i: 4000.0 * (i == 20)],
+    ids=["every third print", "the last third", "a long one"],
+)
+@pytest.mark.parametrize("sizes", [(), ("--world_size=8", "--batch_size_per_device=40")])
+@pytest.mark.parametrize(
+    ("words", "verdict"), [("", "unsteady"), ("Running validation...\n", "passed")]
+)
+def test_time_that_passed_between_prints_without_a_word_is_not_certified(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    pause_s: Callable[[int], float],
+    sizes: tuple[str, ...],
+    words: str,
+    verdict: str,
+):
+    base = stamped(tmp_path / "base.log", 37)
+    current = stamped(tmp_path / "now.log", 37, pause_s=pause_s, words=words)
+    _, values = judged(capsys, base, current, *sizes)
+    assert values["verdict"] == verdict
+    assert ("in all" in values["reason"]) is (verdict == "unsteady")
 
 
 def test_a_mean_of_printed_rates_that_the_clock_contradicts_is_not_certified(

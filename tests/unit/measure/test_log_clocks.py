@@ -158,23 +158,99 @@ def test_rules_that_name_what_they_take_give_a_number_that_the_clock_contradicts
     assert "clock-mismatch" in codes(printed)
 
 
+#: Seconds between prints whose rates say 640 / 85, as most of them have.
+SILENT_PAUSES: dict[str, Callable[[int], float]] = {
+    "every other print": lambda i: 640 / 85 + (i % 2) * 30,
+    "a long one": lambda i: 640 / 85 + (i == 20) * 3000,
+    "every fourth print": lambda i: 640 / 85 * (9 if i % 4 == 0 else 1),
+    "the last third": lambda i: 640 / 85 * (1 if i < 28 else 3),
+}
+
+
+@pytest.mark.parametrize("every_s", SILENT_PAUSES.values(), ids=SILENT_PAUSES)
+@pytest.mark.parametrize("rule", ["time-weighted", "dlperf"])
+def test_both_rates_are_said_where_more_time_passed_in_all_and_nothing_says_why(
+    tmp_path: Path, every_s: Callable[[int], float], rule: str
+) -> None:
+    prints = deepspeed(every_s)
+
+    result = read(tmp_path / "train.log", prints, rule=rule, until=1000, **SIZES)
+
+    assert result.throughput == pytest.approx(85)
+    said = message(result, "clock-mismatch")
+    assert "85 samples/s" in said
+    by_clock = float(said.split(") ")[1].split(" in all")[0])
+    after_warm_up = range(7, 41)
+    assert by_clock == pytest.approx(640 * 34 / sum(map(every_s, after_warm_up)), rel=0.01)
+
+
+@pytest.mark.parametrize("every_s", SILENT_PAUSES.values(), ids=SILENT_PAUSES)
+def test_pauses_that_the_log_names_do_not_contradict_rates(
+    tmp_path: Path, every_s: Callable[[int], float]
+) -> None:
+    lines = deepspeed(every_s).split("\n")
+    named = [
+        line if every_s(i) < 8 else f"Saving checkpoint\n{line}" for i, line in enumerate(lines, 1)
+    ]
+
+    result = read(tmp_path / "train.log", "\n".join(named), **SIZES)
+
+    assert result.throughput == pytest.approx(85)
+    assert codes(result) == {"left-out"}
+
+
 @pytest.mark.parametrize(
     "every_s",
     [
         lambda _: 640 / 85,
-        # An evaluation every other print, and one long checkpoint
-        lambda i: 640 / 85 + (i % 2) * 30,
-        lambda i: 640 / 85 + (i == 20) * 3000,
+        lambda i: 640 / 85 + (i == 20) * 25,
+        lambda i: 640 / 85 + (i % 8 == 0) * 6,
     ],
-    ids=["as printed", "evaluations", "a checkpoint"],
+    ids=["as printed", "a short pause", "some short pauses"],
 )
-def test_pauses_between_prints_do_not_contradict_rates(
+def test_little_more_time_does_not_contradict_rates(
     tmp_path: Path, every_s: Callable[[int], float]
 ) -> None:
     result = read(tmp_path / "train.log", deepspeed(every_s), **SIZES)
 
     assert result.throughput == pytest.approx(85)
-    assert "clock-mismatch" not in codes(result)
+    assert not codes(result)
+
+
+@pytest.mark.parametrize(
+    "every_s",
+    [
+        lambda i: 640 / 85 * (1 if i < 20 else 2),
+        lambda i: 640 / 85 * (1 if i % 3 == 0 else 10),
+        lambda i: 640 / 85 * (1 if i % 5 < 2 else 3),
+    ],
+    ids=["half", "two of three", "three of five"],
+)
+def test_rates_that_most_stretches_contradict_give_no_number(
+    tmp_path: Path, every_s: Callable[[int], float]
+) -> None:
+    result = read(tmp_path / "train.log", deepspeed(every_s), **SIZES)
+
+    assert result.throughput is None
+    assert "clock-mismatch" in codes(result)
+
+
+@pytest.mark.parametrize(
+    ("every_s", "contradicts"),
+    [
+        (lambda _: 7.5, False),
+        (lambda i: 7.5 if i < 20 else 22.5, True),
+        (lambda i: 7.5 + (i % 5 == 0) * 60, True),
+    ],
+    ids=["steady", "half", "every fifth"],
+)
+def test_no_batch_makes_both_rates_and_a_clock_that_changes(
+    tmp_path: Path, every_s: Callable[[int], float], contradicts: bool
+) -> None:
+    result = read(tmp_path / "train.log", deepspeed(every_s))
+
+    assert result.throughput == pytest.approx(85)
+    assert ("clock-mismatch" in codes(result)) is contradicts
 
 
 def test_stamps_of_whole_seconds_do_not_contradict_short_steps(tmp_path: Path) -> None:
