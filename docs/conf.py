@@ -18,6 +18,8 @@ html_title = f"pytest-dlperf {release}"
 myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 4
 autodoc_typehints = "none"
+# Two dashes stay what is typed: texts of help have options without backticks.
+smartquotes = False
 # Frameworks are not there where documents are made.
 autodoc_mock_imports = ["torch", "paddle", "tensorflow", "horovod", "jax", "jaxlib"]
 exclude_patterns = ["_build"]

@@ -330,28 +330,25 @@ FORMATS: Final = {
     ),
 }
 _AVERAGING: Final = {
-    "iteration": "one iteration",
+    "iteration": "of one iteration",
     "window": "since the last print",
-    "running": "running mean",
-    "whole": "the whole run",
+    "running": "a running mean",
+    "whole": "of the whole run",
 }
 
 
 def text() -> str:
     """Return the table of the formats; raise ``KeyError`` for one without a line."""
-    return table(
-        ("format", "program", "unit", "of a", "mean of", "a line"), map(_row, registry.formats())
-    )
+    return table(("format", "program", "a rate is", "a line"), map(_row, registry.formats()))
 
 
 def _row(name: str) -> tuple[str, ...]:
     program, source, line = FORMATS[name]
     declared = registry.named(name)
+    scope = "all devices" if declared.scope == "global" else f"a {declared.scope}"
     return (
         code(name),
         f"[{program}]({source})" if source else program,
-        declared.unit,
-        "training" if declared.scope == "global" else declared.scope,
-        _AVERAGING[declared.averaging],
+        f"{declared.unit} of {scope}, {_AVERAGING[declared.averaging]}",
         code(line),
     )
