@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import PartChange
 
@@ -301,28 +302,42 @@ class Acknowledged:
     #: ISO 8601, UTC.
     time: str
     reason: str
+    #: Of the first session of the new level; empty where it is not known.
+    commit: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LastWord:
-    """What the newest outcome of a series said, by its number in the history."""
+class JudgedPoint:
+    """What an outcome of a series was judged by, and what its verdict says."""
 
+    #: Number of the outcome in its history.
     number: int
     #: The sentence of its verdict.
     reason: str
-    #: The slowdown that its case declares as known, in words; empty for none.
-    known_slowdown: str = ""
+    #: The slowdown that its case declares as known.
+    known_slowdown: Known | None = None
+    #: Throughput of each run, in the unit of the series a second.
+    runs: tuple[float, ...] = ()
+    #: Throughput of the stored sessions that it was compared with; None where there were none.
+    level: float | None = None
+    #: The slowdown from that level up to which it passes, a share.
+    tolerance: float | None = None
+    #: Two-sided 90 % interval of its change from that level, as shares.
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Site:
     """All that the pages of a site show."""
 
+    #: Of its file or database, without a folder or a host.
+    name: str
     history: HistoryFound
     #: Oldest first.
     sessions: tuple[StoredSession, ...]
     acknowledged: tuple[Acknowledged, ...]
-    last_words: tuple[LastWord, ...]
+    #: Of the newest outcomes of each series.
+    judged: tuple[JudgedPoint, ...]
     #: A sentence for the top of the first page; may be empty.
     note: str = ""
 

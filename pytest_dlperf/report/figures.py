@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable
 from typing import Final
 
 from pytest_dlperf.core.measurement import Measurement
@@ -138,3 +139,17 @@ def span(low_s: float, high_s: float) -> str:
         unit, seconds = "min", 60.0
     low, high = (f"{max(value / seconds, 10**-digits):.{digits}f}" for value in (low_s, high_s))
     return f"{high} {unit}" if low == high else f"{low} to {high} {unit}"
+
+
+def utc(time: str) -> str:
+    """Return a time (ISO 8601, UTC) as people read it: ``2026-11-22 02:00:00``."""
+    return time.replace("T", " ").removesuffix("Z")
+
+
+def period(times: Iterable[str]) -> str:
+    """Return from when to when ``times`` (ISO 8601, UTC) are; empty for none."""
+    ordered = sorted(filter(None, times))
+    if not ordered:
+        return ""
+    first, last = utc(ordered[0]), utc(ordered[-1])
+    return f"{first} UTC" if first == last else f"{first} to {last} UTC"

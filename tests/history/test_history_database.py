@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import time
+import zlib
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +19,18 @@ pytest.importorskip("sqlalchemy", reason="the extra history is not installed (to
 
 import sqlalchemy as sa
 
+from pytest_dlperf.core.case import Known
+from pytest_dlperf.core.command_results import JudgedPoint
 from pytest_dlperf.core.errors import HistoryError
-from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import Verdict
+from pytest_dlperf.core.outcome import Against, Outcome
+from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.store.history import append as appending
 from pytest_dlperf.store.history import database, tables
 from pytest_dlperf.store.history.address import Address, parse_address
 from pytest_dlperf.store.history.append import append
 from pytest_dlperf.store.history.database import reading, writing
 from pytest_dlperf.store.history.query import (
+    judged_points,
     series_of,
     stored_cases,
     stored_software,
@@ -58,6 +62,43 @@ def test_what_was_appended_is_read_back_whole(address: Address):
     assert (point.peak_memory_bytes, point.verdict) == (1024, "passed")
     [point] = failed.points
     assert (point.throughput, point.left_out) == (None, "not measured")
+
+
+def test_what_an_outcome_was_judged_by_is_read_without_the_rest(file_address: Address):
+    address = file_address
+    by_stored = Comparison(
+        now=101.0, before=103.0, change=-0.02, interval=(-0.03, -0.01), tolerance=0.05
+    )
+    known = Known(issue="#1", until="2027-01-31", change=-0.04)
+    judgement = Judgement(verdict=Verdict.PASSED, reason="so it is", throughput=by_stored)
+    plain = replace(outcome(1, of=case(known=known)), judgement=judgement)
+    paired = outcome(2, judgement=judgement, against=Against(name="main", kind="ref"))
+    never = unmeasured(case(), Verdict.ERROR, "no such module")
+    by_pairs = confirmed(outcome(3, judgement=judgement))
+    append(address, "s", [plain, paired, never, by_pairs])
+    with reading(address) as connection:
+        points = list(judged_points(connection, [4, 1, 2, 3]))
+        with pytest.raises(HistoryError, match="outcome 9 is not in this history"):
+            list(judged_points(connection, [9]))
+    last, first, second, third = points
+    assert first == JudgedPoint(
+        number=1, reason="so it is", known_slowdown=known, runs=(100.0, 101.0, 102.0),
+        level=103.0, tolerance=0.05, interval=(-0.03, -0.01),
+    )  # fmt: skip
+    # The rate of another arm is no stored level
+    assert (second.runs, second.level, second.interval) == (first.runs, None, None)
+    assert (third.reason, third.runs, third.level) == ("no such module", (), None)
+    # What stored sessions said, before pairs decided
+    assert (last.level, last.interval, last.reason) == (103.0, (-0.03, -0.01), "of the pairs")
+
+
+@pytest.mark.parametrize("broken", [b"no zlib", zlib.compress(b"[]"), zlib.compress(b"{}")])
+def test_a_whole_outcome_that_cannot_be_read_is_named(file_address: Address, broken: bytes):
+    append(file_address, "s", [outcome(1)])
+    with writing(file_address) as connection:
+        connection.execute(tables.WHOLE.update().values(json=broken))
+    with reading(file_address) as connection, pytest.raises(HistoryError, match="outcome 1 of"):
+        list(judged_points(connection, [1]))
 
 
 def test_a_session_that_is_sent_twice_counts_once(address: Address):

@@ -14,6 +14,7 @@ from pytest_dlperf.core.command_results import Point, Series
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.report.page import history_page
 from pytest_dlperf.report.page.series_chart import series_chart
+from pytest_dlperf.report.page.shown_series import ShownSeries
 from pytest_dlperf.report.page.svg import draw
 from pytest_dlperf.store.history.address import Address, parse_address
 from pytest_dlperf.store.history.append import append
@@ -39,12 +40,16 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def charts(page: str) -> list[ElementTree.Element]:
-    return [ElementTree.fromstring(one) for one in re.findall(r"<svg class.*?</svg>", page, re.S)]
+    return [
+        ElementTree.fromstring(one)
+        for one in re.findall(r'<svg class="drawn wide.*?</svg>', page, re.S)
+    ]
 
 
 def group(chart: ElementTree.Element, kind: str) -> list[ElementTree.Element]:
     """Return the marks of a shape and style."""
-    return [mark for one in chart.iter("g") if one.get("class") == kind for mark in one]
+    groups = (one for one in chart.iter("g") if one.get("class") == kind)
+    return [mark for one in groups for mark in one.iter() if mark.find("title") is not None]
 
 
 def told(marks: list[ElementTree.Element]) -> list[str]:
@@ -52,30 +57,35 @@ def told(marks: list[ElementTree.Element]) -> list[str]:
 
 
 def test_every_series_has_a_row_and_a_chart_and_changes_come_first(page: str):
-    rows = re.findall(r'<tr data-key="(\d)" data-changed="(\w+)">', page)
+    rows = re.findall(r'<tr data-key="(\d)" data-verdict="passed" data-changed="(\w+)">', page)
     assert rows == [("0", "slower"), ("1", "steady"), ("2", "steady")]
     assert len(charts(page)) == 3
     assert "82 outcomes in 3 series" in page
     assert "1 change of a level; left out of the levels: 1 injected" in page
     assert NASTY not in page
+    # Its name, and no folder of this machine
+    assert '<p class="quiet"><bdi>history.sqlite</bdi> · ' in page
+    assert str(Path.cwd()) not in page
     assert "n&lt;script&gt;alert(1)&lt;/script&gt;节点" in page
 
 
 def test_charts_mark_levels_and_commits(page: str):
     chart = charts(page)[0]
-    before, after = (float(one.split()[1]) for one in told(group(chart, "rule ideal")))
+    before, after = (float(one.split()[1]) for one in told(group(chart, "rule found")))
     assert after / before == pytest.approx(0.96, abs=0.01)
-    (mark,) = group(chart, "rule mark")
+    (mark,) = group(chart, "flag bad")
     assert "after commit" in told([mark])[0]
-    points = group(chart, "dot now")
+    points = group(chart, "dot good")
     assert len(points) == 40
     across = [float(str(point.get("cx"))) for point in points]
     # The first outcome of the new level is the twenty-first
     place = float(str(re.match(r"M([\d.]+) ", str(mark.get("d")))[1]))
     assert across[19] < place < across[20]
-    assert told(points)[0].startswith(f"2026-09-01T02:00:00Z, {commit(0)[:7]}, ")
-    (hollow,) = group(chart, "ring baseline")
-    assert told([hollow])[0].endswith(", injected")
+    first = told(points)[0].splitlines()
+    assert first[0] == f"2026-09-01 02:00:00 UTC, commit {commit(0)[:7]}"
+    assert first[1].startswith("passed: 10")
+    (hollow,) = group(chart, "dot good aside")
+    assert told([hollow])[0].endswith("\ninjected")
     # Far below, at the edge
     assert float(str(hollow.get("cy"))) > max(float(str(one.get("cy"))) for one in points)
     labels = [str(one.text) for one in chart.iter("text")]
@@ -90,7 +100,7 @@ def test_a_commit_that_was_measured_again_is_named_once_and_a_text_stays_one():
     series = Series(
         case_id="c", machine_class="", node="", unit="samples", conditions={}, points=tuple(points)
     )
-    drawn = series_chart(series, ())
+    drawn = series_chart(ShownSeries(series=series))
     assert drawn is not None
     assert [tick.label for tick in drawn.chart.x.ticks or ()] == ["a" * 7, "", strange[:7]]
     assert strange[:7] not in draw(drawn.chart)
@@ -148,5 +158,5 @@ def test_of_very_many_outcomes_the_newest_of_each_series_are_drawn(
     file = tmp_path / "h.html"
     assert cli.main(["history", "export", f"--history={address.file}", f"--html={file}"]) == 0
     text = file.read_text(encoding="utf-8")
-    assert [len(group(chart, "dot now")) for chart in charts(text)] == [10, 10]
-    assert text.count("the newest of 30.") == 2
+    assert [len(group(chart, "dot good")) for chart in charts(text)] == [10, 10]
+    assert text.count("10 outcomes, the newest of 30,") == 2

@@ -12,6 +12,7 @@ from pytest_dlperf.cli.history.show import (
     add_selection,
     changes_can_be_found,
     found_in,
+    newest_judged,
 )
 from pytest_dlperf.cli.parser import add_results, add_workdir
 from pytest_dlperf.cli.stdout import say, say_error
@@ -74,12 +75,9 @@ def _import(arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     from pytest_dlperf.report import history_text, json_
-    from pytest_dlperf.report.page.history_page import render_history
 
     if arguments.html:
-        history = found_in(arguments, with_changes=changes_can_be_found())
-        note = "" if changes_can_be_found() else NOT_MARKED
-        file, text = arguments.html, render_history(history, note=note)
+        file, text = arguments.html, _page(arguments)
     else:
         history = found_in(arguments, with_changes=False)
         file, text = arguments.csv, history_text.render_csv(history.series)
@@ -91,3 +89,17 @@ def _export(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"{file}: cannot be written ({error.strerror})") from error
     return 0
+
+
+def _page(arguments: argparse.Namespace) -> str:
+    """Return the page of the series that the arguments choose."""
+    from pytest_dlperf.report.page.history_page import points_max, render_history
+    from pytest_dlperf.report.page.series_chart import JUDGED_MAX
+    from pytest_dlperf.store.history.database import reading
+
+    is_marked = changes_can_be_found()
+    history = found_in(arguments, with_changes=is_marked)
+    address = address_in(arguments)
+    with reading(address) as connection:
+        judged = newest_judged(connection, history, min(JUDGED_MAX, points_max(history)))
+    return render_history(address.name, history, judged, note="" if is_marked else NOT_MARKED)

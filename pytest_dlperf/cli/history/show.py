@@ -17,7 +17,14 @@ from pytest_dlperf.cli.history.pytest_root import address_in
 from pytest_dlperf.cli.parser import add_json
 from pytest_dlperf.cli.stdout import say, say_json
 from pytest_dlperf.core.codec import encode
-from pytest_dlperf.core.command_results import Bisection, Change, Explained, HistoryFound, Series
+from pytest_dlperf.core.command_results import (
+    Bisection,
+    Change,
+    Explained,
+    HistoryFound,
+    JudgedPoint,
+    Series,
+)
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import Outcome
@@ -334,6 +341,16 @@ def found_in(arguments: argparse.Namespace, *, with_changes: bool) -> HistoryFou
         searched=sum(bool(one.level_points) for one in series) if with_changes else 0,
         left_out=_left_out(series),
     )
+
+
+def newest_judged(
+    connection: sa.Connection, history: HistoryFound, count: int
+) -> tuple[JudgedPoint, ...]:
+    """Return by what the newest ``count`` outcomes of each series were judged."""
+    from pytest_dlperf.store.history.query import judged_points
+
+    numbers = [point.number for series in history.series for point in series.points[-count:]]
+    return tuple(judged_points(connection, numbers))
 
 
 def _left_out(series: Sequence[Series]) -> dict[str, int]:

@@ -15,14 +15,15 @@ from pytest_dlperf.cli.history.show import (
     add_selection,
     changes_can_be_found,
     found_in,
+    newest_judged,
 )
 from pytest_dlperf.cli.stdout import say
-from pytest_dlperf.core.command_results import Acknowledged, HistoryFound, LastWord, Series, Site
+from pytest_dlperf.core.command_results import Acknowledged, HistoryFound, Site
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.report.figures import counted, percent
+from pytest_dlperf.report.figures import counted
 
 if TYPE_CHECKING:
-    import sqlalchemy as sa
+    from pytest_dlperf.core.baseline import Baseline
 
 #: Names the files that an earlier call wrote: these alone are written over, or removed.
 MANIFEST: Final = ".dlperf-site.json"
@@ -65,35 +66,23 @@ def _site(arguments: argparse.Namespace) -> int:
 
 
 def _read(arguments: argparse.Namespace, history: HistoryFound, *, note: str) -> Site:
+    from pytest_dlperf.report.page.series_chart import JUDGED_MAX
     from pytest_dlperf.store.history.database import reading
     from pytest_dlperf.store.history.query import stored_sessions
 
     shown = {point.number for series in history.series for point in series.points}
-    with reading(address_in(arguments)) as connection:
+    address = address_in(arguments)
+    with reading(address) as connection:
         sessions = stored_sessions(connection)
-        last_words = tuple(_last_words(connection, history.series))
+        judged = newest_judged(connection, history, JUDGED_MAX)
     return Site(
+        name=address.name,
         history=history,
         sessions=tuple(session for session in sessions if not shown.isdisjoint(session.outcomes)),
         acknowledged=_acknowledged(arguments.baselines),
-        last_words=last_words,
+        judged=judged,
         note=note,
     )
-
-
-def _last_words(connection: sa.Connection, series: Iterable[Series]) -> Iterator[LastWord]:
-    from pytest_dlperf.store.history.query import whole_outcomes
-
-    for history_series in series:
-        last = history_series.points[-1].number
-        (outcome,) = whole_outcomes(connection, [last])
-        declared = outcome.case.known
-        slowdown = (
-            ""
-            if declared is None
-            else (f"known: {declared.issue}, {percent(declared.change)} until {declared.until}")
-        )
-        yield LastWord(number=last, reason=outcome.judgement.reason, known_slowdown=slowdown)
 
 
 def _acknowledged(folder: Path | None) -> tuple[Acknowledged, ...]:
@@ -108,16 +97,22 @@ def _acknowledged(folder: Path | None) -> tuple[Acknowledged, ...]:
             )
         return ()
     levels = [
-        Acknowledged(
-            case_id=stored.baseline.case_id,
-            machine_class=stored.baseline.machine_class,
-            time=level.replaced,
-            reason=level.reason or "no reason was given",
-        )
-        for stored in BaselineStore(root).all()
-        for level in stored.baseline.history
+        level for stored in BaselineStore(root).all() for level in _replaced(stored.baseline)
     ]
     return tuple(sorted(levels, key=lambda level: level.time))
+
+
+def _replaced(baseline: Baseline) -> Iterator[Acknowledged]:
+    """Yield each replaced level, with the commit of the level that took its place."""
+    levels = [*(level.sessions for level in baseline.history), baseline.sessions]
+    for level, sessions in zip(baseline.history, levels[1:], strict=True):
+        yield Acknowledged(
+            case_id=baseline.case_id,
+            machine_class=baseline.machine_class,
+            time=level.replaced,
+            reason=level.reason or "no reason was given",
+            commit=sessions[0].commit if sessions else "",
+        )
 
 
 def write_site(folder: Path, pages: Iterable[tuple[str, str]]) -> int:

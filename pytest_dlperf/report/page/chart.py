@@ -13,7 +13,11 @@ END: Final = math.inf
 #: Of a chart that may have another next to it.
 WIDTH: Final = 520
 
-Shape: TypeAlias = Literal["area", "bar", "rule", "line", "dot", "ring", "dash", "arrow"]
+#: ``speck`` and ``whisker`` are for very many marks: they have no text and no link.
+Shape: TypeAlias = Literal[
+    "area", "bar", "rule", "line", "dot", "ring", "dash", "arrow", "rise", "fall", "diamond",
+    "cross", "speck", "whisker", "flag",
+]  # fmt: skip
 
 
 class Mark(NamedTuple):
@@ -25,6 +29,10 @@ class Mark(NamedTuple):
     y2: float | None = None
     #: What a reader sees who points at it.
     hover: str = ""
+    #: Where a click on it leads; empty for nowhere.
+    link: str = ""
+    #: What stands at the upper end of a flag.
+    label: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +42,8 @@ class Layer:
     shape: Shape
     style: str
     marks: tuple[Mark, ...]
+    #: What the legend says of them; empty where it leaves them out.
+    name: str = ""
 
 
 class Tick(NamedTuple):
@@ -69,8 +79,11 @@ class Chart:
     layers: tuple[Layer, ...]
     height: int
     width: int = WIDTH
-    #: Names of the styles, where a reader needs them.
-    legend: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def legend(self) -> tuple[Layer, ...]:
+        """The layers that the legend names, each name once."""
+        return tuple({layer.name: layer for layer in self.layers if layer.name}.values())
 
     def marks(self, style: str) -> tuple[Mark, ...]:
         """Return the marks of the first layer of ``style``; none where it has no such layer."""

@@ -11,6 +11,7 @@ from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.core.run import CPU_SECONDS
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.chart import END, START, Axis, Chart, Layer, Mark, places
+from pytest_dlperf.report.page.level import Stretch, level_layers
 from pytest_dlperf.report.page.markup import Html
 from pytest_dlperf.report.page.svg import Drawn
 from pytest_dlperf.report.page.table import Column, TableRow, cell, number, table
@@ -50,7 +51,7 @@ def _sessions(outcome: Outcome) -> list[_Group]:
     stored = outcome.baseline_sessions[-_SESSIONS_MAX:]
     before = [
         _Group(
-            session.time.replace("T", " ").removesuffix("Z") or "published",
+            figures.utc(session.time) or "published",
             session.time[5:10] or "published",
             "baseline",
             session.runs,
@@ -109,16 +110,9 @@ def _chart(outcome: Outcome, groups: Sequence[_Group], unit: str, *, paired: boo
 def _level(outcome: Outcome) -> list[Layer]:
     """Return the band of what is tolerated, and the line that changes are counted from."""
     comparison = outcome.judgement.throughput
-    before, tolerance = comparison.before, comparison.tolerance
-    if before is None:
+    if comparison.before is None:
         return []
-    layers = []
-    if tolerance:
-        band = Mark(START, before * (1 - tolerance), x2=END, y2=before)
-        layers.append(Layer(shape="area", style="band", marks=(band,)))
-    line = Mark(START, before, x2=END)
-    layers.append(Layer(shape="rule", style="ideal", marks=(line,)))
-    return layers
+    return level_layers([Stretch(START, END, comparison.before, comparison.tolerance)])
 
 
 def _interval(outcome: Outcome) -> tuple[float, float] | None:
@@ -258,7 +252,7 @@ def _bars(
             for place, (rank, value) in enumerate(values.items())
             if not several or nodes.get(rank) == name
         )
-        layers.append(Layer(shape="bar", style=style, marks=bars))
+        layers.append(Layer(shape="bar", style=style, marks=bars, name=name))
     if line is not None:
         before = Mark(START, line, x2=END)
         layers.append(Layer(shape="rule", style="ideal", marks=(before,)))
@@ -268,7 +262,6 @@ def _bars(
         y=Axis(title=title, zero=True),
         layers=tuple(layers),
         height=_RANKS_HEIGHT,
-        legend=tuple((style, name) for name, style in styles.items()) if several else (),
     )
 
 

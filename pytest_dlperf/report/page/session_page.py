@@ -192,9 +192,8 @@ def _title(outcomes: Sequence[Outcome]) -> str:
 
 def _where(outcomes: Sequence[Outcome]) -> Iterator[Html]:
     """Return when, where and of what the outcomes are."""
-    times = sorted(outcome.time for outcome in outcomes if outcome.time)
     words = {
-        "": _span(times),
+        "": figures.period(outcome.time for outcome in outcomes),
         "on": _several(o.environment.machine_class for o in outcomes if o.environment),
         "commit": _several(short_commit(o.commit) for o in outcomes if o.commit),
         "against": _several(o.against.name for o in outcomes if o.against),
@@ -202,13 +201,6 @@ def _where(outcomes: Sequence[Outcome]) -> Iterator[Html]:
     parts = [f"{text(word)} {name(value)}".strip() for word, value in words.items() if value]
     if parts:
         yield Html(f'<p class="quiet">{" · ".join(parts)}</p>')
-
-
-def _span(times: Sequence[str]) -> str:
-    if not times:
-        return ""
-    first, last = (one.replace("T", " ").removesuffix("Z") for one in (times[0], times[-1]))
-    return f"{first} UTC" if first == last else f"{first} to {last} UTC"
 
 
 def _several(values: Iterator[str]) -> str:

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from pytest_dlperf.core.command_results import Series, Site, StoredSession
+from pytest_dlperf.core.command_results import Site, StoredSession
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.page.markup import Html, name, text
-from pytest_dlperf.report.page.site_frame import COMPARE, ShownSeries, site_page, verdict_words
+from pytest_dlperf.report.page.series_table import place_words, verdict_words
+from pytest_dlperf.report.page.shown_series import ShownSeries
+from pytest_dlperf.report.page.site_frame import COMPARE, series_link, site_page
 from pytest_dlperf.report.page.table import Column, TableCell, TableRow, cell, number, table
 
 _COMPARED: Final = (
@@ -81,10 +83,12 @@ def _compared_rows(
         row = TableRow(
             cells=(
                 TableCell(
-                    shown=Html(f'<a href="{text(shown_series.link)}">{name(series.case_id)}</a>'),
+                    shown=Html(
+                        f'<a href="{text(series_link(shown_series))}">{name(series.case_id)}</a>'
+                    ),
                     sort=series.case_id,
                 ),
-                TableCell(shown=name(_place(series))),
+                TableCell(shown=name(place_words(series))),
                 *(number(_rate(rate, series.unit), rate) for rate in rates),
                 number(figures.percent(change), change),
                 *(cell(figures.ABSENT if side is None else side.verdict) for side in (old, new)),
@@ -100,10 +104,6 @@ def _rate(value: float | None, unit: str) -> str:
 
 def _short(rate: float | None) -> float | None:
     return None if rate is None else float(f"{rate:.8g}")
-
-
-def _place(series: Series) -> str:
-    return ", ".join(filter(None, (series.machine_class, series.node)))
 
 
 def _options(sessions: Sequence[StoredSession], chosen: int) -> str:
@@ -124,9 +124,9 @@ def _data(
         "series": [
             [
                 shown_series.series.case_id,
-                _place(shown_series.series),
+                place_words(shown_series.series),
                 shown_series.series.unit,
-                shown_series.link,
+                series_link(shown_series),
             ]
             for shown_series in shown
         ],

@@ -9,7 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from pytest_dlperf.report.page.chart import WIDTH, Axis, Chart, Layer, Mark, Shape, Tick
+from pytest_dlperf.report.page.chart import (
+    END,
+    START,
+    WIDTH,
+    Axis,
+    Chart,
+    Layer,
+    Mark,
+    Shape,
+    Tick,
+)
 from pytest_dlperf.report.page.markup import Html, joined, text
 
 #: Sizes in the units of a chart: those of a pixel where a page shows it as it is.
@@ -22,6 +32,9 @@ _GAP: Final = 8
 _RADIUS: Final = 3.2
 _DASH: Final = 11
 _BAR: Final = 0.6
+#: Lines of labels above a plot, and how far each is from its flag.
+_FLAG_LINES: Final = 3
+_FLAG_GAP: Final = 4
 #: Points of a line that are a few pixels apart, so that tenths of one are not seen.
 _DENSE: Final = 50
 _SPARK_WIDTH: Final = 96
@@ -38,15 +51,16 @@ def draw(chart: Chart) -> Html:
     marks = [mark for layer in chart.layers for mark in layer.marks]
     x = _spanned(chart.x, [(mark.x, mark.x2) for mark in marks], _TICKS_X)
     y = _spanned(chart.y, [(mark.y, mark.y2) for mark in marks], _TICKS_Y)
-    legend, lines = _legend(chart)
     left = 12 + _LINE + max((_length(tick.label) for tick in y.ticks or ()), default=0)
-    top = _ABOVE + lines * _LINE
+    across = _scale(x, left, chart.width - _RIGHT)
+    labels = list(_flag_labels(chart, across))
+    top = _ABOVE + max((label.line + 1 for label in labels), default=0) * _LINE
     plot = _Plot(
         left=left,
         top=top,
         right=chart.width - _RIGHT,
         bottom=top + chart.height,
-        across=_scale(x, left, chart.width - _RIGHT),
+        across=across,
         down=_scale(y, top + chart.height, top),
     )
     height = plot.bottom + _BELOW
@@ -55,9 +69,9 @@ def draw(chart: Chart) -> Html:
         [
             f'<svg class="drawn{wide}" role="img" viewBox="0 0 {chart.width} {_n(height)}" '
             f'aria-label="{text(chart.description)}">',
-            *legend,
             *_axes(plot, x, y, chart.width),
             *(_layer(plot, layer) for layer in chart.layers if layer.marks),
+            *(_flag_label(plot, label) for label in labels),
             "</svg>",
         ]
     )
@@ -188,6 +202,9 @@ def _apart(
 def _layer(plot: _Plot, layer: Layer) -> str:
     if layer.shape == "line":
         return _line(plot, layer)
+    if layer.shape in _MANY:
+        path = "".join(_MANY[layer.shape](plot, mark) for mark in layer.marks)
+        return f'<path class="{layer.shape} {text(layer.style)}" d="{path}"/>'
     drawn = "".join(_SHAPES[layer.shape](plot, mark) for mark in layer.marks)
     return f'<g class="{layer.shape} {text(layer.style)}">{drawn}</g>'
 
@@ -253,37 +270,124 @@ def _arrow(plot: _Plot, mark: Mark) -> str:
     return _element(f'path d="{begin}l-4.5 -8h9z"', mark)
 
 
+def _drawn_about(right: float, below: float, steps: str) -> Callable[[_Plot, Mark], str]:
+    """Return what draws ``steps`` about a mark; they begin so far right of it and below it."""
+
+    def shape(plot: _Plot, mark: Mark) -> str:
+        begin = f"M{_n(plot.x(mark.x) + right)} {_n(plot.y(mark.y) + below)}"
+        return _element(f'path d="{begin}{steps}"', mark)
+
+    return shape
+
+
 def _element(start: str, mark: Mark) -> str:
-    if not mark.hover:
-        return f"<{start}/>"
-    return f"<{start}><title>{text(mark.hover)}</title></{start.partition(' ')[0]}>"
+    tag = start.partition(" ")[0]
+    title = f"<title>{text(mark.hover)}</title>" if mark.hover else ""
+    element = f"<{start}>{title}</{tag}>" if title else f"<{start}/>"
+    # Not by the keyboard: a chart is a picture, and the table of its figures has the same links
+    return f'<a href="{text(mark.link)}" tabindex="-1">{element}</a>' if mark.link else element
+
+
+# In whole pixels: there are very many of them
+def _speck(plot: _Plot, mark: Mark) -> str:
+    return f"M{plot.x(mark.x):.0f} {plot.y(mark.y):.0f}h0"
+
+
+def _whisker(plot: _Plot, mark: Mark) -> str:
+    y2 = mark.y if mark.y2 is None else mark.y2
+    return f"M{plot.x(mark.x):.0f} {plot.y(mark.y):.0f}V{plot.y(y2):.0f}"
 
 
 _SHAPES: Final[dict[Shape, Callable[[_Plot, Mark], str]]] = {
     "area": _area,
     "bar": _bar,
     "rule": _rule,
+    "flag": _rule,
     "dot": _dot,
     "ring": _dot,
     "dash": _dash,
     "arrow": _arrow,
+    "rise": _drawn_about(0, -5, "l4.6 8.4h-9.2z"),
+    "fall": _drawn_about(0, 5, "l4.6 -8.4h-9.2z"),
+    "diamond": _drawn_about(0, -4.6, "l4.6 4.6l-4.6 4.6l-4.6 -4.6z"),
+    "cross": _drawn_about(-3.6, -3.6, "l7.2 7.2m0 -7.2l-7.2 7.2"),
 }
+#: All marks of a layer in one path.
+_MANY: Final[dict[Shape, Callable[[_Plot, Mark], str]]] = {"speck": _speck, "whisker": _whisker}
 
 
-def _legend(chart: Chart) -> tuple[list[str], int]:
-    """Return the legend and how many lines it has."""
-    entries, x, line = [], 0.0, 0
-    for style, name in chart.legend:
-        length = 2 * _LINE + _length(name)
-        if x and x + length > chart.width:
-            x, line = 0.0, line + 1
-        y = line * _LINE
-        entries.append(
-            f'<g class="bar {text(style)}"><rect x="{_n(x)}" y="{y + 2}" width="10" height="10"/>'
-            f'</g><text class="labels" x="{_n(x + 14)}" y="{y + 11}">{text(name)}</text>'
-        )
-        x += length
-    return entries, line + 1 if entries else 0
+class _FlagLabel(NamedTuple):
+    style: str
+    mark: Mark
+    #: Whether it is left of its flag, and its line above the plot, from 0 on.
+    is_left: bool
+    line: int
+
+
+def _flag_labels(chart: Chart, across: Callable[[float], float]) -> Iterator[_FlagLabel]:
+    """Yield the labels that have room; what has none is still said by its mark's hover."""
+    free = [0.0] * _FLAG_LINES
+    flags = (
+        (across(mark.x), layer.style, mark)
+        for layer in chart.layers
+        if layer.shape == "flag"
+        for mark in layer.marks
+    )
+    for x, style, mark in sorted(flags, key=lambda flag: flag[0]):
+        length = _length(mark.label) + _FLAG_GAP
+        is_left = x + length > chart.width
+        begin = x - length if is_left else x
+        line = next((line for line, end in enumerate(free) if end <= begin), None)
+        if mark.label and line is not None:
+            free[line] = begin + length + _GAP
+            yield _FlagLabel(style, mark, is_left, line)
+
+
+def _flag_label(plot: _Plot, label: _FlagLabel) -> str:
+    x, y = plot.x(label.mark.x), plot.top - label.line * _LINE
+    aside, anchor = (-_FLAG_GAP, "end") if label.is_left else (_FLAG_GAP, "start")
+    pole = f"M{_n(x)} {_n(plot.top)}V{_n(y - _LINE + 4)}"
+    return (
+        f'<g class="flag {text(label.style)}"><path d="{pole}"/>'
+        f'<text x="{_n(x + aside)}" y="{_n(y - 4)}" text-anchor="{anchor}">'
+        f"{text(label.mark.label)}</text></g>"
+    )
+
+
+_SWATCH: Final = _Plot(
+    left=0,
+    top=0,
+    right=20,
+    bottom=12,
+    across=_scale(Axis(title="", low=0, high=1), 0, 20),
+    down=_scale(Axis(title="", low=0, high=1), 12, 0),
+)
+
+
+def legend(chart: Chart) -> Html:
+    """Return the names of the chart's layers, each beside a mark; nothing where none has one."""
+    entries = [f"<li>{_swatch(layer)}{text(layer.name)}</li>" for layer in chart.legend]
+    return joined(['<ul class="legend">', *entries, "</ul>"]) if entries else Html("")
+
+
+def _swatch(layer: Layer) -> str:
+    sample = _layer(_SWATCH, replace(layer, marks=_sample(layer.shape)))
+    return f'<svg class="swatch" aria-hidden="true" viewBox="0 0 20 12">{sample}</svg>'
+
+
+def _sample(shape: Shape) -> tuple[Mark, ...]:
+    """Return what a swatch shows of a shape."""
+    if shape == "line":
+        return Mark(START, 0.5), Mark(END, 0.5)
+    if shape == "bar":
+        return (Mark(0.5, 1.0),)
+    if shape in {"flag", "whisker"}:
+        return (Mark(0.5, START, y2=END),)
+    if shape == "rule":
+        return (Mark(START, 0.5, x2=END),)
+    if shape == "area":
+        return (Mark(START, 0.9, x2=END, y2=0.1),)
+    return (Mark(0.5, 0.5),)
 
 
 def _length(label: str) -> float:
@@ -329,6 +433,7 @@ def figure(key: str, heading: str, drawn: Drawn | None) -> Html:
         [
             f'<figure data-chart="{text(key)}"><h3>{text(heading)}</h3>',
             f'<div class="chart">{draw(drawn.chart)}</div>',
+            *filter(None, [legend(drawn.chart)]),
             f"<figcaption>{text(drawn.caption)}</figcaption>",
             '<details class="numbers"><summary>Figures of this chart</summary>',
             f"{drawn.numbers}</details></figure>",

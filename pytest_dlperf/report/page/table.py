@@ -33,6 +33,8 @@ class TableRow:
     cells: tuple[TableCell, ...]
     #: Part of the page that is hidden with the row has ``data-follows`` with it; may be empty.
     key: str = ""
+    #: The id that links lead to; may be empty.
+    anchor: str = ""
     facets: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -108,10 +110,11 @@ def _heading(column: Column, sortable: bool) -> str:
 def _row(row: TableRow, columns: Sequence[Column], *, sortable: bool) -> str:
     facets = "".join(f' data-{name}="{text(value)}"' for name, value in row.facets.items())
     key = f' data-key="{text(row.key)}"' if row.key else ""
+    anchor = f' id="{text(row.anchor)}"' if row.anchor else ""
     cells = []
     for index, (one, column) in enumerate(zip(row.cells, columns, strict=True)):
         kind = " class=n" if column.kind == "number" else ""
         sort = "" if one.sort is None or not sortable else f' data-sort="{text(one.sort)}"'
         start, end = ('th scope="row"', "th") if index == 0 else ("td", "td")
         cells.append(f"<{start}{kind}{sort}>{one.shown}</{end}>")
-    return f"<tr{key}{facets}>{''.join(cells)}</tr>"
+    return f"<tr{anchor}{key}{facets}>{''.join(cells)}</tr>"

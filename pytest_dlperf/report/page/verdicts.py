@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from pytest_dlperf.core.outcome import Outcome
-from pytest_dlperf.core.verdict import BAD, NOT_JUDGED, Verdict
+from pytest_dlperf.core.verdict import BAD, GOOD, NOT_JUDGED, Verdict
 from pytest_dlperf.report import figures
+from pytest_dlperf.report.page.chart import Shape
 from pytest_dlperf.report.page.markup import (
     Html,
     code,
@@ -20,37 +21,60 @@ from pytest_dlperf.report.page.markup import (
     text,
 )
 
-#: A sign beside the word, for those to whom colours say nothing.
-_SIGNS: Final = {
-    Verdict.ERROR: "✕",
-    Verdict.REGRESSED: "▼",
-    Verdict.IMPROVED: "▲",
-    Verdict.PASSED: "✓",
+
+class Look(NamedTuple):
+    """How a verdict looks: a class of the style sheet, a sign beside the word, a chart's mark."""
+
+    style: str
+    #: For those to whom colours say nothing; so is the shape.
+    sign: str
+    shape: Shape
+
+
+_LOOKS: Final[dict[Verdict | None, Look]] = {
+    Verdict.ERROR: Look("broken", "✕", "cross"),
+    Verdict.REGRESSED: Look("bad", "▼", "fall"),
+    Verdict.IMPROVED: Look("better", "▲", "rise"),
+    Verdict.PASSED: Look("good", "✓", "dot"),
 }
-_KINDS: Final = {
-    Verdict.ERROR: "broken",
-    Verdict.REGRESSED: "bad",
-    Verdict.IMPROVED: "better",
-    Verdict.PASSED: "good",
-}
-_OPEN_SIGN: Final = "○"
+_OPEN: Final = Look("open", "◆", "diamond")
 #: How log lines and tracebacks stand in a sentence.
 _INDENT: Final = "    "
 
 
+def look_of(verdict: str) -> Look:
+    """Return how a verdict looks; one that a later version has is open."""
+    return _LOOKS.get(_own(verdict), _OPEN)
+
+
+def urgency(verdict: str) -> int:
+    """Return what sorts the verdicts that someone must look at to the front, from 0 on."""
+    order: dict[Verdict | None, int] = {
+        Verdict.ERROR: 0,
+        Verdict.REGRESSED: 1,
+        **dict.fromkeys(GOOD, 3),
+    }
+    return order.get(_own(verdict), 2)
+
+
+def _own(verdict: str) -> Verdict | None:
+    """Return a verdict of this version; None for one of a later one."""
+    try:
+        return Verdict(verdict)
+    except ValueError:
+        return None
+
+
 def importance(outcome: Outcome) -> tuple[int, str]:
     """Return what sorts the cases that someone must look at to the front."""
-    verdict = outcome.judgement.verdict
-    order = (Verdict.ERROR, Verdict.REGRESSED)
-    place = order.index(verdict) if verdict in order else 2 if verdict in NOT_JUDGED else 3
-    return place, outcome.case.id
+    return urgency(outcome.judgement.verdict), outcome.case.id
 
 
-def badge(verdict: Verdict, note: str = "") -> Html:
+def badge(verdict: str, note: str = "") -> Html:
     """Return a verdict with its sign; ``note`` is what else is to be said of it."""
-    kind = _KINDS.get(verdict, "open")
-    sign = f'<span aria-hidden="true">{_SIGNS.get(verdict, _OPEN_SIGN)}</span>'
-    return Html(f'<span class="verdict {kind}">{sign} {text(verdict)}{text(note)}</span>')
+    look = look_of(verdict)
+    sign = f'<span aria-hidden="true">{look.sign}</span>'
+    return Html(f'<span class="verdict {look.style}">{sign} {text(verdict)}{text(note)}</span>')
 
 
 def badge_of(outcome: Outcome) -> Html:

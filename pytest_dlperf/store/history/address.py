@@ -31,6 +31,11 @@ class Address:
     #: Whether a new file is made for its owner alone, as all others of a work folder.
     is_private: bool = False
 
+    @property
+    def name(self) -> str:
+        """The name of its file or of its database, without a folder or a host."""
+        return self.file.name if self.file is not None else self.url.database or ""
+
     def without_secrets(self, text: str) -> str:
         """Return ``text`` without the values that ``shown`` leaves out."""
         values = [self.url.password or "", *_secret_values(self.url)]

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from pytest_dlperf.core.command_results import Point, Series, StoredCase, StoredSession
+from pytest_dlperf.core.command_results import (
+    JudgedPoint,
+    Point,
+    Series,
+    StoredCase,
+    StoredSession,
+)
 from pytest_dlperf.core.errors import HistoryError
 from pytest_dlperf.core.outcome import Outcome
 from pytest_dlperf.store.history.database import batches
-from pytest_dlperf.store.history.record import outcome_of
+from pytest_dlperf.store.history.record import judged_point_of, outcome_of
 from pytest_dlperf.store.history.tables import (
     OUTCOMES,
     POINT_COLUMNS,
@@ -79,12 +85,28 @@ def series_of(
 
 def whole_outcomes(connection: sa.Connection, numbers: Sequence[int]) -> tuple[Outcome, ...]:
     """Return whole outcomes by their numbers, in that order; few, as each is unpacked."""
-    query = sa.select(WHOLE.c.outcome_id, WHOLE.c.json).where(WHOLE.c.outcome_id.in_(numbers))
-    texts = {row[0]: row[1] for row in connection.execute(query)}
-    missing = [number for number in numbers if number not in texts]
-    if missing:
-        raise HistoryError(f"outcome {missing[0]} is not in this history")
-    return tuple(outcome_of(texts[n], where=f"outcome {n} of the history") for n in numbers)
+    return tuple(
+        outcome_of(whole, where=where) for _, where, whole in _whole_rows(connection, numbers)
+    )
+
+
+def judged_points(connection: sa.Connection, numbers: Sequence[int]) -> Iterator[JudgedPoint]:
+    """Yield by what each of these outcomes was judged, in that order."""
+    for number, where, whole in _whole_rows(connection, numbers):
+        yield judged_point_of(whole, number=number, where=where)
+
+
+def _whole_rows(
+    connection: sa.Connection, numbers: Sequence[int]
+) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the number, the name for errors and the compressed JSON of each outcome."""
+    for some in batches(numbers):
+        query = sa.select(WHOLE.c.outcome_id, WHOLE.c.json).where(WHOLE.c.outcome_id.in_(some))
+        rows = {row[0]: row[1] for row in connection.execute(query)}
+        for number in some:
+            if number not in rows:
+                raise HistoryError(f"outcome {number} is not in this history")
+            yield number, f"outcome {number} of the history", rows[number]
 
 
 def stored_software(connection: sa.Connection, case_id: str, point: Point) -> dict[str, str]:

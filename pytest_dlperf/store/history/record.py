@@ -8,7 +8,9 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pytest_dlperf.core.codec import encode
+from pytest_dlperf.core.case import Known
+from pytest_dlperf.core.codec import decode, encode
+from pytest_dlperf.core.command_results import JudgedPoint
 from pytest_dlperf.core.errors import HistoryError, UsageError
 from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.core.outcome import Confirmation, Outcome, outcome_from_json, outcome_to_json
@@ -64,6 +66,31 @@ def outcome_of(whole: bytes, *, where: str) -> Outcome:
     try:
         return outcome_from_json(json.loads(zlib.decompress(whole)))
     except (zlib.error, ValueError, UsageError) as error:
+        raise HistoryError(f"{where}: {error}") from error
+
+
+def judged_point_of(whole: bytes, *, number: int, where: str) -> JudgedPoint:
+    """Return what the outcome of a row was judged by; ``where`` names it in ``HistoryError``.
+
+    No other part of the outcome is decoded: that takes seven times as long.
+    """
+    try:
+        values = json.loads(zlib.decompress(whole))
+        judgement, stages = values["judgement"], values.get("confirmation")
+        slowdown = values["case"].get("known")
+        # What stored sessions said of it, before pairs decided; an A/B has none
+        stored = {} if values.get("against") else stages["stored"] if stages else judgement
+        interval = stored.get("interval")
+        return JudgedPoint(
+            number=number,
+            reason=judgement["reason"],
+            known_slowdown=None if slowdown is None else decode(Known, slowdown),
+            runs=tuple(run["throughput"] for run in (values["measurement"] or {}).get("runs", ())),
+            level=stored.get("before"),
+            tolerance=stored.get("tolerance"),
+            interval=None if interval is None else (interval[0], interval[1]),
+        )
+    except (zlib.error, ValueError, LookupError, TypeError, AttributeError) as error:
         raise HistoryError(f"{where}: {error}") from error
 
 

@@ -252,12 +252,12 @@ def test_ranks_have_their_memory_and_skew(charts):
     page = render([judged(case("tsm", "2n8g"), slow_rank=11)])
     skew = [mark for layer in charts["skew-0"].chart.layers for mark in layer.marks]
     assert max(skew, key=lambda mark: mark.y).hover.startswith("rank 11, 训练节点-08: ")
-    assert charts["skew-0"].chart.legend == (
+    assert [(layer.style, layer.name) for layer in charts["skew-0"].chart.legend] == [
         ("series-1", "训练节点-07"),
         ("series-2", "训练节点-08"),
-    )
+    ]
     memory = charts["memory-0"].chart
-    assert [len(memory.marks(style)) for style, _ in memory.legend] == [8, 8]
+    assert [len(layer.marks) for layer in memory.legend] == [8, 8]
     nodes = page.partition("<h3>Nodes</h3>")[2]
     assert "canary: matmul_tflops" in nodes
     assert nodes.index("训练节点-07") < nodes.index("训练节点-08")
@@ -271,17 +271,20 @@ def test_without_scripts_every_chart_is_a_picture_with_its_marks_and_labels(char
     for key, markup in figures:
         chart = charts[key].chart
         assert markup.count('<svg class="drawn') == 1
+        assert markup.count('<svg class="swatch"') == len(chart.legend)
         assert f'aria-label="{chart.description}"' in markup
         assert chart.description
         assert charts[key].numbers in markup
-        drawn = ElementTree.fromstring(re.search(r"<svg class.*</svg>", markup, re.S)[0])
+        drawn = ElementTree.fromstring(
+            re.search(r"<svg class.*?</svg>\n?</div>", markup, re.S)[0][:-6]
+        )
         dots = [layer for layer in chart.layers if layer.shape in {"dot", "bar", "rule"}]
         assert sum(len(group) for group in drawn.iter("g") if shape_of(group) in SHAPES) == sum(
             len(layer.marks) for layer in dots
-        ) + len(chart.legend)
+        )
         labels = [text.text for text in drawn.iter("text")]
         assert {chart.x.title, chart.y.title} <= set(labels)
-        assert {name for _, name in chart.legend} <= set(labels)
+        assert all(f"</svg>{layer.name}</li>" in markup for layer in chart.legend)
 
 
 SHAPES = {"dot", "bar", "rule"}

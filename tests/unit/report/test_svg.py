@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_dlperf.core.verdict import Verdict
 from pytest_dlperf.report.page.chart import END, START, Axis, Chart, Layer, Mark, Tick, places
-from pytest_dlperf.report.page.svg import draw
+from pytest_dlperf.report.page.svg import draw, legend
+from pytest_dlperf.report.page.verdicts import look_of
 
 
 def chart(*marks: Mark, shape: str = "dot", **fields: object) -> Chart:
@@ -97,12 +99,77 @@ def test_labels_that_would_overlap_are_left_out_and_wide_ones_count_twice():
     assert min(b - a for a, b in itertools.pairwise(at)) > 7 * 7.0
 
 
-def test_a_legend_wraps_and_names_styles():
-    legend = tuple((f"series-{i}", f"a-node-with-a-long-name-{i}") for i in range(1, 6))
-    one = drawn(chart(Mark(0, 1.0), legend=legend))
-    tops = {str(r.get("y")) for r in one.iter("rect")}
-    assert len(tops) > 1
-    assert str(one.get("viewBox")).split()[3] == str(100 + 10 + 38 + 16 * len(tops))
+def test_the_legend_has_each_name_once_beside_a_mark_of_its_shape():
+    shapes = ("dot", "ring", "fall", "rise", "diamond", "cross", "bar", "area", "rule", "line",
+              "dash", "arrow", "flag", "speck", "whisker")  # fmt: skip
+    layers = tuple(
+        Layer(shape=shape, style="now", marks=(Mark(0, 1.0),), name=f"<{shape}>")
+        for shape in (*shapes, *shapes)
+    )
+    unnamed = Layer(shape="dot", style="good", marks=(Mark(0, 1.0),))
+    entries = ElementTree.fromstring(legend(chart(layers=(*layers, unnamed)))).findall("li")
+    assert ["".join(entry.itertext()) for entry in entries] == [f"<{shape}>" for shape in shapes]
+    for entry, shape in zip(entries, shapes, strict=True):
+        assert any(f"{shape} now" == part.get("class") for part in entry.iter())
+        assert any(part.tag in {"path", "rect", "circle"} for part in entry.iter())
+    assert legend(chart(Mark(0, 1.0))) == ""
+
+
+def test_kinds_of_verdicts_differ_in_shape_sign_and_colour():
+    looks = {look_of(verdict) for verdict in (*Verdict, "of a later version")}
+    assert len(looks) == 5
+    assert len({look.shape for look in looks}) == len({look.sign for look in looks}) == 5
+    marks = {draw(chart(Mark(1, 1.0), shape=look.shape)).rpartition('now">')[2] for look in looks}
+    assert len(marks) == 5
+    assert look_of("passed").shape == "dot"
+
+
+def test_very_many_marks_are_one_path():
+    specks = drawn(chart(Mark(0, 1.0), Mark(1, 2.0), Mark(2, 3.0), shape="speck"))
+    (path,) = (p for p in specks.iter("path") if p.get("class") == "speck now")
+    assert len(re.findall(r"M[\d.]+ [\d.]+h0", str(path.get("d")))) == 3
+    whiskers = drawn(chart(Mark(0, 1.0, y2=2.0), Mark(1, 2.0, y2=3.0), shape="whisker"))
+    (path,) = (p for p in whiskers.iter("path") if p.get("class") == "whisker now")
+    ends = re.findall(r"M([\d.]+) ([\d.]+)V([\d.]+)", str(path.get("d")))
+    assert [float(low) > float(high) for _, low, high in ends] == [True, True]
+
+
+def test_a_mark_with_a_link_leads_there_and_takes_no_stop_of_the_keyboard():
+    one = drawn(chart(Mark(0, 1.0, hover="h", link='../s.html#"&')))
+    (link,) = one.iter("a")
+    assert (link.get("href"), link.get("tabindex")) == ('../s.html#"&', "-1")
+    assert [child.tag for child in link] == ["circle"]
+
+
+def flag_boxes(one: ElementTree.Element) -> list[tuple[float, float, float]]:
+    """Return line, begin and end of each label of a flag."""
+    boxes = []
+    for group in one.iter("g"):
+        for label in group.findall("text") if group.get("class") == "flag now" else ():
+            x, size = float(str(label.get("x"))), 7.0 * len(str(label.text))
+            begin = x - size if label.get("text-anchor") == "end" else x
+            boxes.append((float(str(label.get("y"))), begin, begin + size))
+    return boxes
+
+
+@pytest.mark.parametrize("step", [0.2, 0.5, 1.0, 2.0, 5.0])
+def test_labels_of_flags_neither_overlap_nor_leave_the_chart(step):
+    marks = [
+        Mark(i * step, START, y2=END, hover="h", label=f"abc1234 label {i}")
+        for i in range(int(10 / step) + 1)
+    ]
+    one = drawn(chart(*marks, shape="flag"))
+    boxes = sorted(flag_boxes(one))
+    assert boxes
+    assert all(begin >= 0 and end <= 520 for _, begin, end in boxes)
+    assert all(
+        line != next_line or end <= begin
+        for (line, _, end), (next_line, begin, _) in itertools.pairwise(boxes)
+    )
+    assert min(line for line, _, _ in boxes) > 0
+    # What has no room for its label is a line that says it
+    poles = [p for g in one.iter("g") if g.get("class") == "flag now" for p in g.iter("title")]
+    assert len(poles) == len(marks)
 
 
 def test_a_mark_says_what_it_was_given_and_nothing_else():
