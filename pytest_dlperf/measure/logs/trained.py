@@ -314,7 +314,7 @@ class Untrained:
             self._losses.add(self._sampled_at + 1, last, last - self._sampled_at)
         if loss is not None:
             self._note_loss(last)
-            self._last_loss = loss or self._last_loss
+            self._note_zero(loss, norm, self._sampled_at + 1, last)
         self._sampled_at = last
 
     def take_samples(self, losses: Floats, norms: Floats, last: Floats) -> None:
@@ -327,10 +327,11 @@ class Untrained:
             ):
                 self._sample(loss, norm, int(end))
         elif len(places):
-            self._note_losses(last[~np.isnan(losses)])
-            self._last_loss = next(
-                (loss for loss in reversed(_numbers(losses)) if loss is not None), self._last_loss
-            )
+            has_loss = ~np.isnan(losses)
+            self._note_losses(last[has_loss])
+            if has_loss.any():
+                self._last_loss = float(losses[has_loss][-1])
+                self._last_loss_at, self._is_at_zero = self._loss_at, False
             self._sampled_at = int(last[-1])
 
     def take_columns(self, columns: Columns, first: Floats, last: Floats) -> None:
@@ -390,12 +391,14 @@ class Untrained:
         lost = prints if is_single or covered <= _FEW * iterations else covered
         enough = self._loss_count >= (_LOSSES_OF_BAR if self._format.bar else 1)
         vanished = enough and self._loss_at < first and iterations >= _LONGER * self._loss_gap
-        zero = self._zeros.within(first, last)[0]
+        # Losses beside a bar end before it does.
+        zero_until = min(last, self._loss_at)
+        is_zero = 0 < zero_until - first + 1 <= self._zeros.within(first, zero_until)[0]
         return Account(
             iterations=iterations,
             skipped=max(stretches.within(first, last)[0] for stretches in skips),
             not_finite=max(self._printed_lost.within(first, last)[0], min(lost, covered)),
-            zero=zero if zero >= iterations else 0.0,
+            zero=float(iterations) if is_zero else 0.0,
             loss_until=self._loss_at if vanished else None,
         )
 

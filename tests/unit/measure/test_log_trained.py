@@ -337,6 +337,40 @@ def test_a_loss_of_0_that_no_training_comes_to_is_a_sign(tmp_path: Path, zero: s
     assert read(tmp_path, lines, range(begin, ITERATIONS - 50)).throughput
 
 
+@pytest.mark.parametrize(
+    "dictionary",
+    [
+        "{'loss': 0.0, 'grad_norm': 0.0, 'learning_rate': 5e-05, 'epoch': 0.04}",
+        "{'loss': '0', 'grad_norm': '0', 'learning_rate': '5e-05', 'epoch': '0.04'}",
+        "{'loss': 0.0000, 'grad_norm': 0, 'epoch': 0.04}",
+    ],
+)
+@pytest.mark.parametrize("every", [1, 7, 10])
+@pytest.mark.parametrize("begin", [0, 30])
+def test_a_loss_of_0_beside_a_bar_whose_gradients_are_0_is_a_sign(
+    tmp_path: Path, dictionary: str, every: int, begin: int
+):
+    def lines(i: int, lost_so_far: int, lost: bool) -> str:
+        bar, _, usual = huggingface(i, 1.0).replace("/150", f"/{ITERATIONS}").partition("\n")
+        return f"{bar}\n{dictionary if lost else usual}" if i % every == 0 else bar
+
+    result = read(tmp_path, lines, range(begin, ITERATIONS))
+    assert result.throughput is None
+    assert "200 with a loss of 0" in problem(result, "not-trained")
+    # Not where some of the window has a loss.
+    assert read(tmp_path, lines, range(begin, ITERATIONS - 50)).throughput
+    assert read(tmp_path, lines, range(100, ITERATIONS)).throughput
+
+
+def test_a_loss_of_0_beside_a_bar_whose_gradients_are_not_0_is_trained(tmp_path: Path):
+    """As rewards without a spread give."""
+
+    def lines(i: int, lost_so_far: int, lost: bool) -> str:
+        return huggingface(i, 1.0).replace("/150", f"/{ITERATIONS}").replace("'2.075'", "0.0")
+
+    assert read(tmp_path, lines, set()).throughput
+
+
 @pytest.mark.parametrize("norm", ["", " grad norm: 0.002 |"])
 def test_a_loss_that_comes_to_0_is_trained(tmp_path: Path, norm: str):
     def lines(i: int, lost_so_far: int, lost: bool) -> str:
