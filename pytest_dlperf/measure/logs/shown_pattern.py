@@ -15,9 +15,10 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from pytest_dlperf.core.log_pattern import Averaging, LogPattern, pattern
+from pytest_dlperf.measure.logs.line_speeds import speeds_of, text_of
 from pytest_dlperf.measure.logs.quantities import Quantity, quantities
 from pytest_dlperf.measure.logs.registry import ITERATIONS, SAMPLES
-from pytest_dlperf.measure.logs.speeds import Speed, speed_of
+from pytest_dlperf.measure.logs.speeds import Speed
 from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
 
 #: So many of the lines of a shape must be read by a pattern that is shown.
@@ -44,6 +45,12 @@ _STEPS: Final = re.compile(
 _EPOCHS: Final = re.compile(r"\bepochs?[ ]?[:=\[ ]{0,3}(?P<number>\d{1,6})", re.IGNORECASE)
 #: The state of a progress bar: step, and the time since it began.
 _BAR: Final = re.compile(r"(\d+)/\d+ \[(?:(\d+):)?(\d+):(\d+)<")
+#: A rate of ``steps``, and a step that is called otherwise.
+_COUNTS_STEPS: Final = re.compile(r"(?<![A-Za-z])steps?(?:/| per |_per_)", re.IGNORECASE)
+_IS_NO_STEP: Final = re.compile(r"iter|update|epoch", re.IGNORECASE)
+_OTHER_STEPS: Final = (
+    "it counts steps, where the lines count iterations or updates: they may be an environment's"
+)
 _ONE_COMMA: Final = re.compile(r"[+-]?\d{1,3},\d{3}")
 _ONE_POINT: Final = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
 _PLAIN: Final = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -98,8 +105,7 @@ class Doubt:
     @property
     def text(self) -> str:
         """The number with its name and its unit."""
-        number = self.number
-        return f"{number.before}{number.text}{number.unit}".strip()
+        return text_of(self.number)
 
 
 def evaluates(line: str) -> bool:
@@ -110,23 +116,35 @@ def evaluates(line: str) -> bool:
 
 def candidates(often: Sequence[Sequence[str]]) -> Iterator[Candidate | Doubt]:
     """Yield the patterns that read lines, the best first of each shape of lines."""
+    speeds: list[tuple[Sequence[str], Speed]] = []
     for lines in often:
-        if evaluates(lines[-1]):
-            continue
-        speeds = [speed for number in quantities(lines[-1]) if (speed := speed_of(number))]
-        for speed in sorted(speeds, key=_preference):
-            yield from _candidates_of(lines, speed, often)
+        if not evaluates(lines[-1]):
+            frequent = [shape[-1] for shape in often if 2 * len(shape) >= len(lines)]
+            own = sorted(speeds_of(lines[-1], frequent), key=_preference)
+            speeds += [(lines, speed) for speed in own]
+    most = max((len(lines) for lines, _ in speeds), default=0)
+    # A rate of work goes before one of iterations, also on another line.
+    for lines, speed in sorted(
+        speeds,
+        key=lambda pair: pair[1].unit in {"", ITERATIONS} or 2 * len(pair[0]) < most,
+    ):
+        yield from _candidates_of(lines, speed, often)
 
 
 def has_speed(line: str) -> bool:
     """Return whether a number of a line is a rate or a time of training."""
-    return any(speed_of(number) is not None for number in quantities(line))
+    return bool(speeds_of(line, ()))
 
 
 def clock_patterns(lines: Sequence[str]) -> Iterator[LogPattern]:
     """Yield patterns of a step, and of the epoch where lines have one."""
+    for _, declared in _step_patterns(lines):
+        yield declared
+
+
+def _step_patterns(lines: Sequence[str]) -> Iterator[tuple[Step, LogPattern]]:
     for step in steps_in(lines):
-        yield pattern(_joined([(step.place, step.regex), *_epoch(lines[-1])]))
+        yield step, pattern(_joined([(step.place, step.regex), *_epoch(lines[-1])]))
 
 
 def typed(declared: LogPattern) -> str:
@@ -147,7 +165,7 @@ def _preference(speed: Speed) -> tuple[bool, bool, bool, int]:
         kind = 2 if speed.unit == ITERATIONS else 0
     else:
         kind = 1 if speed.is_of_iteration else 3
-    return bool(speed.doubt), speed.is_mean, speed.is_of_device, kind
+    return bool(speed.doubt), speed.is_mean, speed.scope != "global", kind
 
 
 def _candidates_of(
@@ -158,14 +176,19 @@ def _candidates_of(
     if why := speed.doubt or _doubt_of(lines, numbers, speed, steps):
         yield Doubt(lines[-1], speed.number, why)
         return
+    if steps and all(_is_otherwise_counted(speed, step) for step in steps):
+        yield Doubt(lines[-1], speed.number, _OTHER_STEPS)
+        return
     number = speed.number
     value = f"{_literal(number.before)}(?P<{speed.group}>{_NUMBER}){_literal(number.unit)}"
     averaging: Averaging | Literal[""] = "running" if _is_since_begin(lines, speed) else ""
     place = number.start - len(number.before)
     for step in steps:
+        if _is_otherwise_counted(speed, step):
+            continue
         for regex in (
             regex
-            for ended in (value, value + _ENDS)
+            for ended in (value, value + _ENDS, rf"\b{value}")
             for regex in _with_step(lines[-1], step, place, ended)
         ):
             if _reads(lines, regex, speed) and not _reads_evaluation(often, regex):
@@ -177,7 +200,10 @@ def _candidates_of(
                 )
                 break
     if _reads(lines, value, speed):
-        for declared in _further(lines, often):
+        for step, declared in _further(lines, often):
+            if _is_otherwise_counted(speed, step):
+                yield Doubt(lines[-1], speed.number, _OTHER_STEPS)
+                return
             regexes = (*declared.regexes, value)
             yield Candidate(
                 lines=lines, speed=speed, declared=_declared(regexes, speed, averaging)
@@ -195,18 +221,30 @@ def _with_step(line: str, step: Step, place: int, value: str) -> Iterator[str]:
     yield _from_begin(line, min(at for at, _ in parts)) + regex
 
 
-def _further(lines: Sequence[str], often: Sequence[Sequence[str]]) -> Iterator[LogPattern]:
+def _is_otherwise_counted(speed: Speed, step: Step) -> bool:
+    """Return whether a rate of ``steps`` goes with another word: an environment has steps, too."""
+    return (
+        speed.unit == ITERATIONS
+        and speed.group == "rate"
+        and _COUNTS_STEPS.search(f"{speed.number.name} {speed.number.unit}") is not None
+        and _IS_NO_STEP.search(step.regex) is not None
+    )
+
+
+def _further(
+    lines: Sequence[str], often: Sequence[Sequence[str]]
+) -> Iterator[tuple[Step, LogPattern]]:
     """Yield patterns of the step on other lines than that of the speed."""
     for others in often:
         if others is not lines and 2 * len(others) >= len(lines) and not evaluates(others[-1]):
-            yield from clock_patterns(others)
+            yield from _step_patterns(others)
 
 
 def _declared(
     regexes: tuple[str, ...], speed: Speed, averaging: Averaging | Literal[""]
 ) -> LogPattern:
     declared = pattern(*regexes, averaging=averaging or "", unit=speed.unit)
-    return replace(declared, scope="device") if speed.is_of_device else declared
+    return replace(declared, scope=speed.scope)
 
 
 def _same(line: str, speed: Speed) -> Quantity | None:

@@ -102,6 +102,30 @@ READ |= {
 }
 
 
+#: The same, where a line has several speeds, and names or units tell them apart.
+READ |= {
+    "step {i} rollout 5123.5 tok/s train 12850.5 tok/s loss 2.{mark}\n": 12850.5,
+    "iter {i} | prefill: 99.5 samples/s | training: 12.5 samples/s | loss 2.{mark}\n": 12.5,
+    "step {i} local throughput: 16.5 images/s, global throughput: 64.0 images/s\n": 64.0,
+    "step {i} | node tokens/s: 99.5 | cluster tokens/s: 64.5 | loss 2.{mark}\n": 64.5,
+    "step {i} | rank tok/s 8.5 | all ranks... | cluster tok/s 64.5 loss 2.{mark}\n": 64.5,
+    "batch {i} loss 2.{mark} 16.5 images/s on this GPU, 64.5 images/s in total\n": 16.5,
+    "step {i} loss 0.7{mark} samples/s (avg): 64.5 cur samples/s: 32.5\n": 32.5,
+    "step {i} acc 71.{mark} images/s (global) = 64.5\n": 64.5,
+    "step {i} loss: 0.7{mark} tokens/s global: 64.5\n": 64.5,
+    "step {i} gnorm 1.2{mark} s/it: 0.50\n": 2.0,
+    "step {i} all2all: 12.5 ms/step, step: 500.5 ms/step\n": 1.998,
+    "iter {i} | nccl 12.5 ms/it | whole 500.5 ms/it\n": 1.998,
+    "step {i} | prompt 99.5 tok/s | completion 51.5 tok/s | step time 0.50 s\n": 2.0,
+    "step {i} | micro_step_time: 125.5 ms | step_time: 500.5 ms\n": 1.998,
+    "iteration {i} | 76800 steps/s | iteration time: 0.50 s\n": 2.0,
+    "step {i} | peak 99.5 samples/s | now 64.5 samples/s | loss 2.{mark}\n": 64.5,
+    "step {i} timing/seqs_per_second=64.5 timing/seqs_per_second_per_core=8.5\n": 64.5,
+    '{{"step": {i}, "loss": 2.{mark}, "throughput/samples_per_sec": 64.5}}\n': 64.5,
+    "step = {i} (9.5 sec)\nglobal_step/sec: 10.5\nexamples/sec: 64.{mark}\n": 64.5,
+}
+
+
 def shown(result: LogResult) -> list[str]:
     """Return the options that a refusal shows."""
     match = re.search(r"(?:read|took) by (--pattern=[^\n]*)", message(result, "unknown-format"))
@@ -160,6 +184,21 @@ def test_what_is_missing_is_named(tmp_path: Path, form: str, said: str) -> None:
             "'523.2/s' is not read: nothing says what it counts",
         ),
         (" --> TIME: 2025-03-04 10:11:12 -- STEP: {i}/300\n", "stand still"),
+        ("step {i} | ours 99.5 tok/s | theirs 51.{mark} tok/s\n", "which is training's"),
+        ("step {i} | policy: 9.5 samples/s, rollout: 5.{mark} samples/s\n", "'rollout: 5.2"),
+        ("step {i} | enc 99.5 images/s dec 51.{mark} images/s\n", "'dec 51.2 images/s' is one"),
+        ("step {i} | 99.5 images/s | 51.{mark} images/s\n", "'51.2 images/s' is one as well"),
+        ("step {i} | it 0.71{mark} samples/s (avg) [x] 51.5\n", "may be that of the next number"),
+        ("step {i} | 0.71{mark} samples/s (avg) 51.5\n", "may be that of the next number"),
+        ("step {i} local throughput: 16.{mark} images/s\n", "it is of 'local'"),
+        ("step {i} loss 2.0 16.{mark} samples/s/worker\n", "it is of 'worker'"),
+        ("step {i} | fwd 10.5 ms/step | opt 3.{mark} ms/step\n", "'opt' may be a part"),
+        ("step {i} gen time 25.5 s | training time 12.{mark} s\n", "'gen time 25.5 s' beside it"),
+        ("step {i} | iter time 12.{mark} ms (x4 accumulation)\n", "one micro batch"),
+        ("update {i} | micro 4 | 12.{mark} it/s\n", "one micro batch"),
+        ("iteration {i} | fps 1024 | 102{mark} steps/s\n", "may be an environment's"),
+        ("Learning iteration {i}/900\nComputation: 7680{mark} steps/s\n", "an environment's"),
+        ("update {i} | SPS 3 | steps/s: 102{mark}\n", "may be an environment's"),
     ],
 )
 def test_a_number_whose_meaning_nothing_says_is_named_and_no_pattern_is_shown(
