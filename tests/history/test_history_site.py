@@ -84,7 +84,7 @@ def two_years(here: Address) -> Address:
 
 def test_the_first_page_has_the_state_of_every_series(two_years: Address, capsys):
     told = text(capsys, "site", "site")
-    assert told.startswith("3 series of 41 sessions: site/index.html, ")
+    assert told.startswith("2 cases of 41 sessions: site/index.html, ")
     pages = read()
     assert set(pages) == {
         "index.html", "sessions.html", "compare.html", PAGE, f"case/{case(layout='1n1g').id}.html",

@@ -58,8 +58,9 @@ def _site(arguments: argparse.Namespace) -> int:
     history = found_in(arguments, with_changes=is_marked)
     site = _read(arguments, history, note="" if is_marked else NOT_MARKED)
     size_bytes = write_site(folder, pages(site))
+    cases = {series.case_id for series in history.series}
     say(
-        f"{counted(len(history.series), 'series')} of {counted(len(site.sessions), 'session')}: "
+        f"{counted(len(cases), 'case')} of {counted(len(site.sessions), 'session')}: "
         f"{folder / 'index.html'}, {size_bytes / 1e6:.1f} MB in all"
     )
     return 0

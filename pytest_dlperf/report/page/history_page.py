@@ -44,7 +44,7 @@ def render_history(
             f"<header><h1>{TITLE}</h1>",
             where(title, history),
             "</header>",
-            paragraph(_summary(history)),
+            paragraph(_summary(history, len(shown))),
             paragraph(note),
             "<h2>Series</h2>",
             series_table(shown, lambda entry: links.get(entry.series.key, "")),
@@ -56,7 +56,7 @@ def render_history(
             ),
         ]
     )
-    return render_page(title=f"{TITLE}, {len(history.series)} series", body=body)
+    return render_page(title=f"{TITLE}, {len(shown)} series", body=body)
 
 
 def where(title: str, history: HistoryFound, *counts: str) -> Html:
@@ -66,9 +66,9 @@ def where(title: str, history: HistoryFound, *counts: str) -> Html:
     return Html(f'<p class="quiet">{words}</p>')
 
 
-def _summary(history: HistoryFound) -> str:
+def _summary(history: HistoryFound, count: int) -> str:
     points = sum(len(series.points) for series in history.series)
-    counts = f"{points} outcomes in {len(history.series)} series"
+    counts = f"{points} outcomes in {count} series"
     if history.searched:
         counts += f"; {figures.counted(len(history.changes), 'change')} of a level"
     left = ", ".join(f"{count} {why}" for why, count in sorted(history.left_out.items()))

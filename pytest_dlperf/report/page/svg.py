@@ -319,37 +319,56 @@ _MANY: Final[dict[Shape, Callable[[_Plot, Mark], str]]] = {"speck": _speck, "whi
 class _FlagLabel(NamedTuple):
     style: str
     mark: Mark
-    #: Whether it is left of its flag, and its line above the plot, from 0 on.
-    is_left: bool
+    x: float
+    #: Where its text begins and ends.
+    begin: float
+    end: float
+    #: Above the plot, from 0 on; its pole reaches up to it.
     line: int
+
+    def has_room_beside(self, other: _FlagLabel) -> bool:
+        """Return whether no text is on the other's, and no pole goes through a text."""
+        if self.line == other.line and self.begin < other.end and other.begin < self.end:
+            return False
+        return not (self._is_crossed_by(other) or other._is_crossed_by(self))
+
+    def _is_crossed_by(self, other: _FlagLabel) -> bool:
+        return self.begin < other.x < self.end and other.line >= self.line
 
 
 def _flag_labels(chart: Chart, across: Callable[[float], float]) -> Iterator[_FlagLabel]:
     """Yield the labels that have room; what has none is still said by its mark's hover."""
-    free = [0.0] * _FLAG_LINES
     flags = (
         (across(mark.x), layer.style, mark)
         for layer in chart.layers
         if layer.shape == "flag"
         for mark in layer.marks
+        if mark.label
     )
-    for x, style, mark in sorted(flags, key=lambda flag: flag[0]):
-        length = _length(mark.label) + _FLAG_GAP
-        is_left = x + length > chart.width
-        begin = x - length if is_left else x
-        line = next((line for line, end in enumerate(free) if end <= begin), None)
-        if mark.label and line is not None:
-            free[line] = begin + length + _GAP
-            yield _FlagLabel(style, mark, is_left, line)
+    placed: list[_FlagLabel] = []
+    # From the right: a text goes to the right of its pole, above those that begin there
+    for x, style, mark in sorted(flags, key=lambda flag: flag[0], reverse=True):
+        length = _length(mark.label)
+        is_left = x + _FLAG_GAP + length > chart.width
+        begin = x - _FLAG_GAP - length if is_left else x + _FLAG_GAP
+        candidates = (
+            _FlagLabel(style, mark, x, begin, begin + length, line) for line in range(_FLAG_LINES)
+        )
+        free = (label for label in candidates if all(map(label.has_room_beside, placed)))
+        label = next(free, None)
+        if label is not None and begin >= 0:
+            placed.append(label)
+            yield label
 
 
 def _flag_label(plot: _Plot, label: _FlagLabel) -> str:
-    x, y = plot.x(label.mark.x), plot.top - label.line * _LINE
-    aside, anchor = (-_FLAG_GAP, "end") if label.is_left else (_FLAG_GAP, "start")
-    pole = f"M{_n(x)} {_n(plot.top)}V{_n(y - _LINE + 4)}"
+    y = plot.top - label.line * _LINE
+    is_left = label.end < label.x
+    x, anchor = (label.end, "end") if is_left else (label.begin, "start")
+    pole = f"M{_n(label.x)} {_n(plot.top)}V{_n(y - _LINE + 4)}"
     return (
         f'<g class="flag {text(label.style)}"><path d="{pole}"/>'
-        f'<text x="{_n(x + aside)}" y="{_n(y - 4)}" text-anchor="{anchor}">'
+        f'<text x="{_n(x)}" y="{_n(y - 4)}" text-anchor="{anchor}">'
         f"{text(label.mark.label)}</text></g>"
     )
 
