@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_dlperf.launch.process.lease import lease_holder
 from tests.helpers.fake_suite import Suite
+from tests.helpers.own_time import OwnTime
 from tests.helpers.processes import heed_interrupts
 
 #: From SIGTERM to SIGKILL, as schedulers have it.
@@ -66,14 +67,14 @@ def hangs(suite: Suite, run: str = "") -> bool:
 
 def end(suite: Suite, session: subprocess.Popen[Any], *signals: int, group: bool = False) -> int:
     """Send signals, and return the exit code; nothing of the session may be left."""
-    began_s = time.monotonic()
+    time_taken = OwnTime()
     for number in signals:
         (os.killpg if group else os.kill)(session.pid, number)
         time.sleep(0.2)
     code = session.wait(timeout=60)
-    took_s = time.monotonic() - began_s
+    own_s = time_taken.own_s
     print((suite.path / "out.txt").read_text(encoding="utf-8"))  # noqa: T201
-    assert took_s < CANCEL_S
+    assert own_s < CANCEL_S
     assert suite.ours() == []
     assert lease_holder() is None
     return code
