@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -202,18 +203,26 @@ def _result(
         inside = replace(inside, printed_rate=inside.rate)
         selection = rule(inside, options.skip, options.until)
     sample = sampled.Sample(selection=selection)
+    left_out: pauses.LeftOut | None = None
+
+    @cache
+    def first_paused() -> list[bool]:
+        assert prints is not None
+        return pauses.follow_pauses(series, prints(), parsed.fmt)
+
+    def paused(selected: spans.RateSeries, *, unsearched: bool) -> spans.Flags:
+        flags = first_paused()
+        flags = flags + [unsearched] * (len(series) - len(flags))
+        return np.array(flags, dtype=bool)[np.isin(series.first, selected.first)]
+
     if options.rule == "time-weighted" and not log_turns:
-        sample = sampled.sample_of(selection, parsed.fmt)
-        if sample.apart and prints:
-            sample = sampled.announced(sample, prints())
+        if prints is not None and pauses.may_be_in(selection.series):
+            flags = paused(selection.series, unsearched=False)
+            selection, left_out = pauses.without(selection, flags)
+        with_pauses = None if left_out is None else left_out.rate_with
+        sample = sampled.sample_of(selection, parsed.fmt, with_pauses)
     selection = sample.selection
     unit = f"{parsed.fmt.unit}/device" if size.is_of_one_device else parsed.fmt.unit
-
-    def paused() -> spans.Flags:
-        assert prints is not None
-        flags = pauses.follow_pauses(series, prints(), parsed.fmt)
-        return flags[np.isin(series.first, selection.series.first)]
-
     checked = clock_check.ClockCheck()
     if not log_turns:  # a clock goes on while a program is frozen
         checked = clock_check.check(
@@ -222,7 +231,9 @@ def _result(
             parsed.fmt,
             unit=unit,
             batch=size.global_batch,
-            paused=None if prints is None else paused,
+            paused=(
+                None if prints is None else partial(paused, selection.series, unsearched=True)
+            ),
         )
     refusal = problems.refusal(parsed, size, selection, series) or (
         *sizes.refusal(parsed, size),
@@ -286,6 +297,7 @@ def _result(
         data_wait_share=wait_share,
         problems=(
             *stated,
+            *(() if left_out is None else (left_out.problem,)),
             *sampled.problems(sample),
             *clock_check.problems(checked, options.rule),
             *problems.series_problems(kept, wait_share),

@@ -1,5 +1,6 @@
 """Prints of a log before which it names an evaluation or a checkpoint, which takes its time.
 
+Where they are slower than the others, they are left out of the rate, however often a log prints.
 The words are those of what is done, and of its results. A word that is a part of a path, of a
 module's name or of a setting (``eval_steps=100``) names nothing that is done.
 """
@@ -8,14 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from pytest_dlperf.core.run import Problem
+from pytest_dlperf.measure.logs import spans
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.evaluation_words import AFTER, BEFORE, EVALUATION
+from pytest_dlperf.measure.logs.rules import Selection
 from pytest_dlperf.measure.logs.spans import RateSeries
 
 if TYPE_CHECKING:
@@ -34,6 +39,13 @@ _PAUSE: Final = re.compile(
 )
 #: Blocks beyond so many are not searched for them.
 _MOST_BLOCKS: Final = 64
+#: Prints with a pause in them are slower than the others by more than this.
+_SLOWER: Final = 1.15
+#: So many others show how long an iteration takes.
+_LEAST: Final = 5
+#: A log is searched for words if pauses may be so much of its time, in prints so slow.
+_SHARE: Final = 1.02
+_SLOW: Final = 1.5
 
 
 class Print(NamedTuple):
@@ -63,7 +75,7 @@ def prints(blocks: Iterable[bytes], fmt: Format) -> Iterator[Print]:
                 continue
             step = record.step if record.step >= 0 else step
             seconds = 1 / record.rate if record.rate else record.seconds
-            if seconds is not None or record.elapsed_s is not None:
+            if fmt.by_clock or seconds is not None or record.elapsed_s is not None:
                 yield Print(step, seconds, follows_pause)
                 follows_pause = False
 
@@ -72,10 +84,10 @@ def _names_pause(line: bytes) -> bool:
     return _PAUSE.search(line) is not None
 
 
-def follow_pauses(series: RateSeries, prints_of_log: Iterable[Print], fmt: Format) -> Flags:
+def follow_pauses(series: RateSeries, prints_of_log: Iterable[Print], fmt: Format) -> list[bool]:
     """Return which windows of a whole log have words of a pause before their print.
 
-    A window whose print is not among those that are searched may have them.
+    Of its first windows alone if the prints of the others are not among those that are searched.
     """
     labels = iter(series.label.tolist())
     label = next(labels, None)
@@ -86,4 +98,48 @@ def follow_pauses(series: RateSeries, prints_of_log: Iterable[Print], fmt: Forma
         if label is not None and each.step + 1 - fmt.first_step == label:
             paused.append(follows_pause)
             label, follows_pause = next(labels, None), False
-    return np.array(paused + [True] * (len(series) - len(paused)), dtype=bool)
+    return paused
+
+
+def may_be_in(series: RateSeries) -> bool:
+    """Return whether some windows are so slow that pauses may be in them."""
+    if len(series) <= _LEAST:
+        return False
+    each_s = series.seconds / series.iterations
+    usual_s = float(np.median(each_s))
+    in_all = float(np.sum(series.seconds) / np.sum(series.iterations))
+    return in_all > _SHARE * usual_s and float(np.max(each_s)) > _SLOW * usual_s
+
+
+class LeftOut(NamedTuple):
+    """What was left out of a selection."""
+
+    problem: Problem
+    #: The rate with it.
+    rate_with: float
+
+
+def without(selection: Selection, paused: Flags) -> tuple[Selection, LeftOut | None]:
+    """Return a selection of windows without those that are ``paused``, and what was left out.
+
+    All of them are left out, fast ones as well, if together they are slower than the others.
+    """
+    series = selection.series
+    if paused.sum() == 0 or (~paused).sum() < _LEAST:
+        return selection, None
+    kept, others = series.where(~paused), series.where(paused)
+    usual_s, paused_s = (
+        float(np.sum(each.seconds) / np.sum(each.iterations)) for each in (kept, others)
+    )
+    if paused_s <= _SLOWER * usual_s:
+        return selection, None
+    rate_with = spans.time_weighted(series)
+    problem = Problem(
+        code="left-out",
+        message=f"words of an evaluation or a checkpoint come before {len(others)} of "
+        f"{len(series)} prints that were measured, whose iterations took {paused_s / usual_s:.3g} "
+        "times as long as the others, and which were left out; with them the rate is "
+        f"{rate_with:.6g}",
+    )
+    selection = replace(selection, series=kept, throughput=spans.time_weighted(kept))
+    return selection, LeftOut(problem, rate_with)

@@ -7,7 +7,7 @@ for many that had none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,7 +16,6 @@ import numpy as np
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs import spans
 from pytest_dlperf.measure.logs.declare import Format
-from pytest_dlperf.measure.logs.pauses import Print
 from pytest_dlperf.measure.logs.rules import Selection
 from pytest_dlperf.measure.logs.spans import RateSeries
 
@@ -45,14 +44,19 @@ class Sample:
     from_mean: tuple[float, float] | None = None
 
 
-def sample_of(selection: Selection, fmt: Format) -> Sample:
-    """Return what is left of a selection whose prints are of one iteration in many."""
+def sample_of(selection: Selection, fmt: Format, rate_with_pauses: float | None = None) -> Sample:
+    """Return what is left of a selection whose prints are of one iteration in many.
+
+    ``rate_with_pauses`` is the rate with what was left out of the selection before: the log's own
+    mean may have it as well.
+    """
     sample = _sample_of(selection, fmt)
     own = _rate_by_mean(selection.series, fmt)
     rate = sample.rate_with_slow or sample.selection.throughput
     if own is None or rate is None:
         return sample
-    if max(own, rate) <= _APART_FROM_MEAN * min(own, rate):
+    least = rate if rate_with_pauses is None else min(rate, rate_with_pauses)
+    if least <= _APART_FROM_MEAN * own and own <= _APART_FROM_MEAN * rate:
         return sample
     return replace(sample, from_mean=(rate, own))
 
@@ -99,28 +103,6 @@ def _sample_of(selection: Selection, fmt: Format) -> Sample:
         rate_with_slow=with_slow if slow.any() else None,
         apart=ways if max(rates) > _APART * min(rates) else (),
     )
-
-
-def announced(sample: Sample, prints: Iterable[Print]) -> Sample:
-    """Return the sample without doubt about slow prints that the log itself announces.
-
-    Those have an evaluation or a checkpoint in them, and the iterations between have none.
-    """
-    if sample.is_unsaid or not sample.left_out or not sample.apart:
-        return sample
-    *others, _ = sample.apart
-    rates = [value for _, value in others]
-    if max(rates) > _APART * min(rates) or not _are_announced(prints):
-        return sample
-    return replace(sample, apart=())
-
-
-def _are_announced(prints: Iterable[Print]) -> bool:
-    """Return whether words of an evaluation or a checkpoint come before each slow print."""
-    timed = [(each.seconds, each.follows_pause) for each in prints if each.seconds is not None]
-    each_s, follow_pauses = (np.array(column) for column in zip(*timed, strict=True))
-    slow = each_s > SLOW * np.median(each_s)
-    return bool(np.all(follow_pauses[slow]))
 
 
 def _sample_of_unsaid(selection: Selection) -> Sample:
