@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
 from pytest_dlperf.measure.logs import path_words, update_batch
-from pytest_dlperf.measure.logs.clean import untagged
+from pytest_dlperf.measure.logs.clean import lines_with, untagged
+from pytest_dlperf.measure.logs.declare import Format, LogRecord
 
 #: Patterns, each with an anchor; a pattern is tried only in blocks that have its anchor.
 Table = tuple[tuple[bytes, re.Pattern[bytes]], ...]
@@ -172,6 +173,13 @@ _BREAKS: Final = (
     b"Resumed training from",
 )
 _BREAK: Final = re.compile(b"|".join(_BREAKS))
+#: What else goes on from somewhere while training runs, by a word of the same line.
+_RESUMES_ELSE: Final = re.compile(
+    rb"data|shard|sampler|wandb|tensorboard|buffer|queue|cache|download|upload|sync|pause|eval|valid"
+    rb"|scheduler|profile",
+    re.IGNORECASE,
+)
+_CHECKPOINT: Final = re.compile(rb"checkpoint|ckpt", re.IGNORECASE)
 #: So many records after them are of a run that went on: less are what was still to be written.
 _RECORDS_AFTER: Final = 10
 
@@ -188,6 +196,7 @@ class Restarts:
         self._records_after = 0
         self._words: dict[bytes, re.Pattern[bytes]] = {}
         self._records: tuple[bytes, ...] = ()
+        self._parse: Callable[[bytes], LogRecord | None] | None = None
         self._rank: int | None = None
         self._has_records = False
         self._again = b""
@@ -198,9 +207,11 @@ class Restarts:
             self._rank = _rank_at(block, at)
         self._words[anchor] = pattern
 
-    def begin(self, records: tuple[bytes, ...], block: bytes) -> None:
-        """Look from the first block with a record on: a line that has one of ``records``."""
-        self._records = records
+    def begin(self, fmt: Format, block: bytes) -> None:
+        """Look from the first block with a record of a format on."""
+        self._records = fmt.anchors
+        # Where lines before it give its meaning, a line by itself does not show it.
+        self._parse = None if fmt.begin is not None else fmt.parse
         self.look(block)
 
     def look(self, block: bytes) -> None:
@@ -224,12 +235,15 @@ class Restarts:
             if not any(word in block for word in _BREAKS):
                 return
             for match in _BREAK.finditer(block):
+                if _goes_on_beside(block, match.start()):
+                    continue
                 if self._has_records or self._has_record(block[: match.start()]):
                     self._break, rest = match[0].decode(), block[match.start() :]
                     break
             else:
                 return
-        self._records_after += _count(rest, self._records)
+        for _ in islice(self._steps_in(rest), _RECORDS_AFTER):
+            self._records_after += 1
         if self._records_after >= _RECORDS_AFTER:
             self.break_word = self._break
 
@@ -243,7 +257,24 @@ class Restarts:
                     self.word = self._again.decode(errors="replace")
 
     def _has_record(self, text: bytes) -> bool:
-        return any(anchor in text for anchor in self._records)
+        """Return whether a text has a step: a word that its lines have is not one yet."""
+        return any(True for _ in self._steps_in(text))
+
+    def _steps_in(self, text: bytes) -> Iterator[bytes]:
+        """Yield the lines of a text that are records with a step."""
+        if not any(anchor in text for anchor in self._records):
+            return
+        for line in lines_with(text, self._records):
+            record = None if self._parse is None else self._parse(line.text)
+            if self._parse is None or (record is not None and record.step >= 0):
+                yield line.text
+
+
+def _goes_on_beside(block: bytes, at: int) -> bool:
+    """Return whether the line at a place says that something other than training goes on."""
+    start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
+    line = block[start : end if end >= 0 else len(block)]
+    return _RESUMES_ELSE.search(line) is not None and _CHECKPOINT.search(line) is None
 
 
 def _rank_at(block: bytes, at: int) -> int | None:

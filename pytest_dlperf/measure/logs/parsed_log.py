@@ -203,7 +203,7 @@ def _begin(
         if fmt is not None and any(map(block.__contains__, fmt.anchors)):
             if fmt.by_block is not None:
                 fmt = fmt.by_block(fmt, block)
-            log_facts.restarts.begin(fmt.anchors, block)
+            log_facts.restarts.begin(fmt, block)
             return fmt, itertools.chain([with_needed], blocks)
         if len(needed) < BLOCK_BYTES:
             needed += b"".join(line + b"\n" for line in needed_before(block))

@@ -21,6 +21,9 @@ STEPS = f"  Total optimization steps = {UPDATES:,}"
 EVALUATION = "***** Running Evaluation *****"
 
 
+OPTIONS = ParseOptions(batch_size_per_device=BATCH, world_size=1)
+
+
 def bar(done: int, total: int, seconds: float) -> str:
     clock = f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"
     return f"{100 * done // total:3d}%|##   | {done}/{total} [{clock}<00:59,  4.00it/s]"
@@ -227,6 +230,29 @@ def test_a_bar_of_evaluation_is_never_training(tmp_path: Path, words: str, more:
     assert "unknown-format" in codes(result)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Train Epoch 1: ",
+        "Training Epoch 1: ",
+        "Train: Epoch 1: ",
+        "train epoch 1/3: ",
+        "Training (epoch 1): ",
+        "Training epoch 1 of 3: ",
+        "Train epoch #1: ",
+        "[rank0]: Train Epoch 1: ",
+    ],
+)
+@pytest.mark.parametrize("more", ["]", ", loss=0.51]"])
+def test_a_bar_whose_whole_name_is_training_and_an_epoch_is_training(
+    tmp_path: Path, words: str, more: str
+) -> None:
+    result = read(tmp_path, [epoch_bar(words, done, more=more) for done in range(1, 301)])
+
+    assert result.format == "tqdm"
+    assert is_of_training(result)
+
+
 def test_a_bar_of_an_epoch_without_a_word_of_training_may_be_of_anything(tmp_path: Path) -> None:
     lines = [epoch_bar("Epoch 0: ", done, more="]") for done in range(1, 301)]
 
@@ -314,3 +340,43 @@ def test_a_short_bar_is_read_within_its_clock_or_refused(
             assert each_s * (total - 50) < 30
         else:
             assert result.throughput == pytest.approx(BATCH / each_s, rel=0.055)
+
+
+#: What is printed before the first step and has a word that lines of records have.
+AHEAD = (
+    [BEGINS, STEPS],
+    ["Loading checkpoint shards: 100%|####| 4/4 [00:10<00:00,  2.50s/it]"],
+    ["Sanity Checking DataLoader 0: 100%|##| 2/2 [00:01<00:00,  1.50it/s]"],
+    ["estimated memory 12 ms, 2.00 it/s", STEPS, BEGINS],
+)
+
+
+@pytest.mark.parametrize("ahead", AHEAD, ids=range(len(AHEAD)))
+@pytest.mark.parametrize("words", ["Resuming from checkpoint run/5", "Resuming training from run"])
+def test_a_run_that_resumes_before_its_first_step_is_one_run(words: str, ahead: list[str]) -> None:
+    begin = [*ahead, words, *([] if BEGINS in ahead else [BEGINS, STEPS])]
+    bars = [
+        bar(i, UPDATES, 8 + i - 100) if i > 100 else bar(100, UPDATES, 0) for i in range(100, 301)
+    ]
+    text = "\n".join([*begin, *bars]) + "\n"
+
+    result = extract_stream(io.BytesIO(text.encode()), "train.log", OPTIONS)
+
+    assert result.throughput == pytest.approx(BATCH / TRAIN, rel=0.02), result.problems
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "DataLoader: Resuming from shard 12",
+        "Resuming from wandb sync pause",
+        "Resumed from queue 3",
+    ],
+)
+def test_what_else_goes_on_within_a_run_is_no_break(words: str) -> None:
+    lines = [BEGINS, STEPS, *training()]
+    text = "\n".join([*lines[:100], words, *lines[100:]]) + "\n"
+
+    result = extract_stream(io.BytesIO(text.encode()), "train.log", OPTIONS)
+
+    assert result.throughput == pytest.approx(BATCH / TRAIN, rel=0.02), result.problems

@@ -97,7 +97,7 @@ _NAMED_BAR: Final = re.compile(
     rb"^(?:\s|\d{1,6}:|\[rank ?\d{1,6}\]:?|\([\w =,.-]{1,99}\)){0,8}"
     rb"(?:[Ee]poch:? {0,2}\[?(?P<before>\d{1,9})(?:/\d{1,9})?\]?[ :,|-]{1,4})?"
     rb"[\[(]?[Tt]rain(?:ing)?[\])]?"
-    rb"(?:[ :,|-]{1,4}[Ee]poch:? {0,2}\[?(?P<after>\d{1,9})(?:/\d{1,9})?\]?)?"
+    rb"(?:[ :,|(-]{1,4}[Ee]poch:? {0,2}[\[#]?(?P<after>\d{1,9})(?:(?:/| of )\d{1,9})?[\])]?)?"
     rb" ?: {1,8}\d{1,3}%\|[^|\n]{0,400}\| {0,8}"
     rb"(?P<done>\d{1,15})/(?P<total>\d{1,15}) \[" + CLOCK + rb"<"
 )
@@ -158,11 +158,14 @@ def _lightning(line: bytes) -> Mapping[str, float | None] | None:
     bar = _LIGHTNING_BAR.match(line) or _RICH_BAR.match(line)
     if bar is None:
         return {"step": -1, "aside": 1} if _VALIDATION.match(line) else None
+    version = _VERSION.search(line, bar.end())
+    if version is None and _NAMED_BAR.match(line):
+        return None  # its name says what Lightning's does not: a program's own
     return {
         **bar_numbers(bar),
         "epoch": int(bar["epoch"]),
         "bar_steps": int(bar["total"]),
-        "aside": 0 if _VERSION.search(line, bar.end()) else None,
+        "aside": None if version is None else 0,
         "loss": _LIGHTNING_LOSS(line),
         "grad_norm": _LIGHTNING_NORM(line),
     }
