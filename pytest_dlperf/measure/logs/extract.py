@@ -34,8 +34,6 @@ from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
 
 #: So many bytes show what a file is.
 _HEAD_BYTES: Final = 4096
-#: A pattern is tried with no longer a warm-up.
-_SKIP_OF_TRIAL: Final = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,24 +164,32 @@ def _unread(stream: BinaryIO, path: str, options: ParseOptions, block_bytes: int
     stream.seek(0)
     head = stream.read(_HEAD_BYTES)
 
-    def some_blocks() -> Iterable[bytes]:
+    def all_blocks() -> Iterable[bytes]:
         stream.seek(0)
-        return islice(blocks(stream, block_bytes), unread.MOST_BLOCKS)
+        return blocks(stream, block_bytes)
 
-    def problems_by(declared: LogPattern) -> tuple[Problem, ...]:
+    def reading_by(declared: LogPattern, whole: bool) -> unread.Reading:
         if not declared.has_rate and not declared.unit:
             declared = replace(declared, unit=ITERATIONS)  # the batch is not at issue
         tried = replace(
             options,
             fmt=format_of_pattern(declared),
-            skip=min(options.skip, _SKIP_OF_TRIAL),
+            # A bar's rate of iterations is one by itself
+            in_iterations=options.in_iterations and declared.unit != ITERATIONS,
+            skip=min(options.skip, unread.SKIP),
             until=None,
             rule="time-weighted",
         )
-        parsed = parsed_log.read([some_blocks()], path, tried)
-        return () if parsed is None else _result(parsed, (), None).problems
+        begin = all_blocks() if whole else islice(all_blocks(), unread.MOST_BLOCKS)
+        parsed = parsed_log.read([begin], path, tried)
+        if parsed is None:
+            return unread.Reading(())
+        result = _result(parsed, (), None)
+        means = result.estimates
+        rates = () if means is None else (means.time_weighted, means.median_of_rates)
+        return unread.Reading(result.problems, rates)
 
-    return unread.explain(head, some_blocks(), problems_by)
+    return unread.explain(head, all_blocks, reading_by)
 
 
 def _result(

@@ -79,6 +79,11 @@ class Candidate:
     step: int | None = None
 
     @property
+    def counts_iterations(self) -> bool:
+        """Whether it says how long an iteration takes, as a clock does."""
+        return self.speed.group != "rate" or self.speed.unit == ITERATIONS
+
+    @property
     def reading(self) -> str:
         """What it reads of the last line, in words."""
         value = f"{_value(self.speed.number):.6g}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.measure.logs import shown_pattern
+from pytest_dlperf.measure.logs import bar_states, shown_pattern
 from pytest_dlperf.measure.logs.clean import untagged
 from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.shown_pattern import Candidate, Doubt, evaluates
@@ -36,8 +36,25 @@ _NEEDS: Final = " with --batch_size_per_device and --world_size"
 #: A pattern that gives one of these reads the log as something else than it is.
 _REFUSING: Final = frozenset({"several-runs", "clock-mismatch", "unknown-scale"})
 
-#: Reads the log by a pattern, and returns its problems.
-Trial = Callable[[LogPattern], Sequence[Problem]]
+#: A pattern's rate may be so many times the one that a clock of the log shows, or 1 / so many.
+_APART: Final = 1.15
+#: The same of a bar's own clock, by which its rates are made.
+_BAR_APART: Final = 1.05
+#: Iterations before these are no part of a rate.
+SKIP: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a pattern makes of a log."""
+
+    problems: Sequence[Problem]
+    #: Work over time, and the median; empty where there is no number.
+    rates: tuple[float, ...] = ()
+
+
+#: Reads the log by a pattern: its begin, or the whole of it.
+Trial = Callable[[LogPattern, bool], Reading]
 #: First bytes of files, what they are, and what makes a log of them.
 _MAGIC: Final = (
     (b"\x1f\x8b", "gzip; decompress it (gzip -d)"),
@@ -61,13 +78,13 @@ class _Tried:
     choice: str = ""
 
 
-def explain(head: bytes, blocks: Iterable[bytes], trial: Trial) -> Problem:
+def explain(head: bytes, blocks: Callable[[], Iterable[bytes]], trial: Trial) -> Problem:
     """Return why a log is not read; ``head`` are its first bytes, ``blocks`` its plain text."""
     if why := _why_no_text(head):
         return Problem(code=NOT_A_LOG, message=why)
-    shapes = _lines_by_shape(blocks)
+    shapes = _lines_by_shape(blocks())
     often = sorted(shapes, key=lambda lines: (evaluates(lines[-1]), -len(lines)))
-    return Problem(code="unknown-format", message=_sentence(often, trial))
+    return Problem(code="unknown-format", message=_sentence(often, blocks, trial))
 
 
 def _lines_by_shape(blocks: Iterable[bytes]) -> list[list[str]]:
@@ -84,7 +101,9 @@ def _lines_by_shape(blocks: Iterable[bytes]) -> list[list[str]]:
     ]
 
 
-def _sentence(often: Sequence[Sequence[str]], trial: Trial) -> str:
+def _sentence(
+    often: Sequence[Sequence[str]], blocks: Callable[[], Iterable[bytes]], trial: Trial
+) -> str:
     doubts: list[tuple[str, str]] = []
     refused: set[LogPattern] = set()
     trials = most_refused = 0
@@ -98,7 +117,7 @@ def _sentence(often: Sequence[Sequence[str]], trial: Trial) -> str:
         if trials == _MOST_TRIALS:
             break
         trials += 1
-        tried = _tried(candidate.declared, candidate, trial)
+        candidate, tried = _checked(candidate, blocks, trial)
         line = candidate.lines[-1]
         if not tried.refusal:
             needs = "" if candidate.speed.group == "rate" else _NEEDS
@@ -154,6 +173,59 @@ def _without_speed(
     )
 
 
+def _checked(
+    candidate: Candidate, blocks: Callable[[], Iterable[bytes]], trial: Trial
+) -> tuple[Candidate, _Tried]:
+    """Return a candidate, and whether it may be shown: its number is compared with a clock's."""
+    tried = _tried(candidate.declared, candidate, trial)
+    line = candidate.lines[-1]
+    if tried.refusal or not candidate.counts_iterations:
+        return candidate, tried
+    states = list(bar_states.states_like(line, blocks()))
+    if not states:
+        refusal = _apart_from_stamps(candidate, trial)
+        return candidate, _Tried(refusal=refusal) if refusal else tried
+    search = re.compile(candidate.declared.regexes[-1]).search
+    count = sum(search(state.line) is not None for state in states)
+    if count < shown_pattern.MOSTLY * len(states):
+        return candidate, _Tried(
+            refusal=f"it reads {count} of the {len(states)} states of the bar, which turns from "
+            "one unit to another"
+        )
+    by_clock = bar_states.rate_by_clock(states, SKIP)
+    refusal = ""
+    for averaging in dict.fromkeys((candidate.declared.averaging, "running", "")):
+        declared = replace(candidate.declared, averaging=averaging)
+        rates = trial(declared, True).rates[:1]
+        if by_clock is None or (rates and not _are_apart(rates, by_clock, _BAR_APART)):
+            return replace(candidate, declared=declared), tried
+        refusal = refusal or (
+            f"its rates come to {rates[0] if rates else 0:.4g} iterations/s, and by the bar's own "
+            f"clock they are {by_clock:.4g}"
+        )
+    return candidate, _Tried(refusal=refusal)
+
+
+def _apart_from_stamps(candidate: Candidate, trial: Trial) -> str:
+    """Return in words how a candidate's rate is contradicted by the time stamps of its lines."""
+    clock = Clock()
+    if any(clock.read(line.encode(errors="surrogateescape")) is None for line in candidate.lines):
+        return ""
+    rates = trial(candidate.declared, True).rates
+    for declared in shown_pattern.clock_patterns(candidate.lines):
+        by_clock = trial(declared, True).rates
+        if rates and by_clock and all(_are_apart(rates, rate, _APART) for rate in by_clock):
+            return (
+                f"its rates come to {rates[0]:.4g} iterations/s, and by the time stamps of the "
+                f"same lines they are {by_clock[0]:.4g}"
+            )
+    return ""
+
+
+def _are_apart(rates: Sequence[float], by_clock: float, factor: float) -> bool:
+    return all(max(rate, by_clock) > factor * min(rate, by_clock) for rate in rates)
+
+
 def _near_speed(often: Sequence[Sequence[str]]) -> str | None:
     """Return a line that has a speed without a step."""
     return next((lines[-1] for lines in often if shown_pattern.has_speed(lines[-1])), None)
@@ -164,7 +236,7 @@ def _tried(
 ) -> _Tried:
     """Read the log by a pattern, and return whether it may be shown."""
     try:
-        problems = {problem.code: problem.message for problem in trial(declared)}
+        problems = {problem.code: problem.message for problem in trial(declared, False).problems}
     except UsageError as error:
         return _Tried(refusal=str(error))
     lines = count if candidate is None else len(candidate.lines)
