@@ -257,6 +257,10 @@ class Format:
     in_order: InOrder | None = None
     #: Why the prints of a log may have no time, in words, where the format knows it.
     no_time: str = ""
+    #: Return, of the lines that were read so far, why the first of them has no number, and a rate
+    #: that is said to be of one device; empty where none is.
+    no_number: Callable[[], str] | None = None
+    rate_of_device: Callable[[], str] | None = None
 
     @property
     def tick_s(self) -> float:

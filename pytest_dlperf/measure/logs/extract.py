@@ -224,7 +224,7 @@ def _result(
     if options.rule == "time-weighted" and not log_turns:
         if prints is not None and pauses.may_be_in(selection.series):
             flags = paused(selection.series, unsearched=False)
-            selection, left_out = pauses.without(selection, flags)
+            selection, left_out = pauses.selection_without_pauses(selection, flags)
         with_pauses = None if left_out is None else left_out.rate_with
         sample = sampled.sample_of(selection, parsed.fmt, with_pauses)
     selection = sample.selection

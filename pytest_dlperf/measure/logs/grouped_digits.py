@@ -21,7 +21,7 @@ _GROUPED: Final = re.compile(
 _POINTS: Final = re.compile(rb"([+-]?[1-9]\d{0,2}(?:\.\d{3}){2,8})(,\d{1,24})?")
 _NO_DIGITS: Final = re.compile(rb"[^\d+-]")
 _GROUP_BEHIND: Final = re.compile(THOUSANDS + rb"\d{3}(?!\d)")
-_GROUP_BEFORE: Final = re.compile(rb"(?<![\d.,])\d{1,3}(?P<mark>" + THOUSANDS + rb")$")
+_GROUP_BEFORE: Final = re.compile(rb"(?<![\d.,-])\d{1,3}(?P<mark>" + THOUSANDS + rb")$")
 _FIRST_GROUP: Final = re.compile(rb"[+-]?[1-9]\d{0,2}")
 #: Digits right beside a group, or decimals of its number.
 _DIGITS_BEFORE: Final = re.compile(rb"\d[.,]?$")
@@ -65,8 +65,11 @@ def _number_of(text: bytes) -> float | None:
 def is_part(regex: str, match: re.Match[bytes], group: str) -> bool:
     """Return whether a group of a pattern found some digits of a longer number.
 
-    A blank may be between two numbers instead: it is where the pattern reads both.
+    A blank may be between two numbers instead: it is where the pattern reads both. So may a comma
+    where the pattern has one on both sides of the group.
     """
+    if _is_a_column(regex, group):
+        return False
     line, (start, end) = match.string, match.span(group)
     digits = _DIGITS_BEFORE.search(line, max(0, start - 2), start)
     if digits is not None and match[group][:1].isdigit():
@@ -103,6 +106,13 @@ def _reads_behind(regex: str, group: str) -> bool:
         if depth == 0:
             return _NUMBER_BEHIND.match(regex, place) is not None
     return False
+
+
+def _is_a_column(regex: str, group: str) -> bool:
+    """Return whether a pattern has a group between two commas, as a table's column."""
+    before, _, behind = regex.partition(f"(?P<{group}>")
+    after = behind.partition(")")[2]
+    return before.endswith(",") and after.startswith(",") and after[1:2] not in {"?", "*"}
 
 
 def _reads_before(regex: str, group: str) -> bool:

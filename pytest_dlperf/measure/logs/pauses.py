@@ -119,7 +119,9 @@ class LeftOut(NamedTuple):
     rate_with: float
 
 
-def without(selection: Selection, paused: Flags) -> tuple[Selection, LeftOut | None]:
+def selection_without_pauses(
+    selection: Selection, paused: Flags
+) -> tuple[Selection, LeftOut | None]:
     """Return a selection of windows without those that are ``paused``, and what was left out.
 
     All of them are left out, fast ones as well, if together they are slower than the others.
@@ -127,16 +129,16 @@ def without(selection: Selection, paused: Flags) -> tuple[Selection, LeftOut | N
     series = selection.series
     if paused.sum() == 0 or (~paused).sum() < _LEAST:
         return selection, None
-    kept, others = series.where(~paused), series.where(paused)
+    kept, slow = series.where(~paused), series.where(paused)
     usual_s, paused_s = (
-        float(np.sum(each.seconds) / np.sum(each.iterations)) for each in (kept, others)
+        float(np.sum(each.seconds) / np.sum(each.iterations)) for each in (kept, slow)
     )
     if paused_s <= _SLOWER * usual_s:
         return selection, None
     rate_with = spans.time_weighted(series)
     problem = Problem(
         code="left-out",
-        message=f"words of an evaluation or a checkpoint come before {len(others)} of "
+        message=f"words of an evaluation or a checkpoint come before {len(slow)} of "
         f"{len(series)} prints that were measured, whose iterations took {paused_s / usual_s:.3g} "
         "times as long as the others, and which were left out; with them the rate is "
         f"{rate_with:.6g}",

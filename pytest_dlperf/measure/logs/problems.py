@@ -80,7 +80,11 @@ def refusal(
     if timeline.windows and not len(series):
         return _no_rates(parsed, size, series)
     if not timeline.steps:
-        return _insufficient(f"no line is a record of the format {fmt.name!r}")
+        no_number = fmt.no_number() if fmt.no_number else ""
+        return _insufficient(
+            f"no line is a record of the format {fmt.name!r}"
+            + (f": {no_number}" if no_number else "")
+        )
     skip = parsed.options.skip
     if timeline.iterations < skip + LEAST_ITERATIONS:
         return _insufficient(
@@ -207,8 +211,9 @@ def _nothing_left(parsed: ParsedLog, series: RateSeries) -> str:
     # The first print may be before an evaluation, or after one that nothing shows.
     if timeline.left_out and (not len(series) or timeline.left_out + 1 >= timeline.steps):
         return "every print has the time of an evaluation in it; print more often"
-    if fmt.no_time and not len(series):
-        return f"{timeline.iterations} iterations are in the log: {fmt.no_time}"
+    no_time = (fmt.no_number() if fmt.no_number else "") or fmt.no_time
+    if no_time and not len(series):
+        return f"{timeline.iterations} iterations are in the log: {no_time}"
     if not len(series):
         return (
             f"{timeline.iterations} iterations are in the log, and none has a rate or a time that "

@@ -84,12 +84,29 @@ def sizes(parsed: ParsedLog) -> Sizes:
     )
 
 
+def _rate_of_device(parsed: ParsedLog, size: Sizes) -> Problem | None:
+    """Return why a rate is not that of all devices, though the user's pattern says so."""
+    fmt = parsed.fmt
+    words = "" if fmt.rate_of_device is None else fmt.rate_of_device()
+    if not words or fmt.scope != "global" or size.world_size == 1:
+        return None
+    return Problem(
+        code="unknown-scale",
+        message=f"the lines say that a rate is of a part of the devices ({words!r}), and the "
+        "pattern that it is of all; say whose it is (--scope=device), or that there is one "
+        "(--world_size=1)",
+    )
+
+
 def refusal(parsed: ParsedLog, size: Sizes) -> Iterator[Problem]:
-    """Yield why no rate is made of times: their lines say another work of an iteration.
+    """Yield why rates are of other devices, or of another work, than their lines say.
 
     Some programs count the work of one iteration for all of a window; either will do.
     """
     if parsed.fmt.unit == ITERATIONS:
+        return
+    if (problem := _rate_of_device(parsed, size)) is not None:
+        yield problem
         return
     columns = parsed.timeline.windows.columns()
     is_possible = (columns["work_each"] > LEAST) & (columns["work_each"] < MOST)

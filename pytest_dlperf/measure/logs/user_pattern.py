@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern, regex_bytes
-from pytest_dlperf.measure.logs.beside_groups import contradicts
+from pytest_dlperf.measure.logs.beside_groups import Contradictions, contradiction, words_of_device
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import NOT_FINITE, Format, LogRecord
 from pytest_dlperf.measure.logs.evaluation_words import asks_for_evaluation, names_evaluation
@@ -40,7 +40,8 @@ def format_of_pattern(declared: LogPattern) -> Format:
 
     Its parser raises ``UsageError`` where the pattern takes too long on a line of the log.
     """
-    searches = [_Search(regex) for regex in declared.regexes]
+    contradictions = Contradictions()
+    searches = [_Search(regex, contradictions) for regex in declared.regexes]
 
     def parse(line: bytes) -> LogRecord | None:
         texts: dict[str, bytes] = {}
@@ -75,17 +76,18 @@ def format_of_pattern(declared: LogPattern) -> Format:
         by_block=partial(_with_digits, searches) if declared.averaging == "running" else None,
         batch_is_work=True,
         no_time=_NO_TIME,
+        no_number=lambda: contradictions.first,
+        rate_of_device=lambda: contradictions.of_device,
         several_lines=not declared.clock_suffices
         and (len(searches) > 1 or any("|" in regex for regex in declared.regexes)),
     )
 
 
-#: What a group that found one of several groups of digits makes of a record.
-_NO_TIME: Final = (
-    "none has a rate or a time that is a number above 0; a group needs all digits of its number "
-    "with the marks between them, as (?P<rate>[\\d ]+) has those of '1 048 576', a k or an "
-    "exponent behind it, and the unit that its name says"
+_ALL_DIGITS: Final = (
+    "a group needs all digits of its number with the marks between them, as (?P<rate>[\\d ]+) has "
+    "those of '1 048 576'"
 )
+_NO_TIME: Final = f"none has a rate or a time that is a number above 0; {_ALL_DIGITS}"
 _NOT_FINITE: Final = re.compile(rb"(?<![A-Za-z0-9_])" + NOT_FINITE)
 
 
@@ -137,9 +139,10 @@ def _rounding(text: bytes) -> float:
 class _Search:
     """One of a user's patterns."""
 
-    def __init__(self, regex: str) -> None:
+    def __init__(self, regex: str, contradictions: Contradictions) -> None:
         compiled = re.compile(regex_bytes(regex))
         self._regex = regex
+        self._contradictions = contradictions
         self._search = _Bounded(compiled, regex)
         self._takes_evaluation = asks_for_evaluation(regex)
         #: Whether each of its matches has a step.
@@ -156,11 +159,19 @@ class _Search:
         head = line[: min(starts, default=0)]
         if not self._takes_evaluation and names_evaluation(head):
             return {}
+        texts = {name: text for name, text in match.groupdict().items() if text is not None}
+        if "rate" in texts and not self._contradictions.of_device:
+            self._contradictions.of_device = words_of_device(match)
         return {
-            name: b"" if contradicts(match, name) or is_part(self._regex, match, name) else text
-            for name, text in match.groupdict().items()
-            if text is not None
+            name: b"" if self._contradicts(match, name) else text for name, text in texts.items()
         }
+
+    def _contradicts(self, match: re.Match[bytes], group: str) -> bool:
+        """Return whether a group has no number, which the log's lines say in other words."""
+        cause = contradiction(match, group)
+        if not cause and is_part(self._regex, match, group):
+            cause = f"it is a part of a longer number; {_ALL_DIGITS}"
+        return self._contradictions.finds(match, group, cause)
 
 
 class _TooLongError(Exception):
