@@ -180,11 +180,15 @@ def _unread(stream: BinaryIO, path: str, options: ParseOptions, block_bytes: int
             until=None,
             rule="time-weighted",
         )
-        begin = all_blocks() if whole else islice(all_blocks(), unread.MOST_BLOCKS)
-        parsed = parsed_log.read([begin], path, tried)
+        most = None if whole else unread.MOST_BLOCKS
+        parsed = parsed_log.read([islice(all_blocks(), most)], path, tried)
         if parsed is None:
             return unread.Reading(())
-        result = _result(parsed, (), None)
+
+        def prints() -> Iterable[pauses.Print]:
+            return pauses.prints(islice(all_blocks(), most), parsed.fmt)
+
+        result = _result(parsed, (), prints)
         means = result.estimates
         rates = () if means is None else (means.time_weighted, means.median_of_rates)
         return unread.Reading(result.problems, rates)

@@ -35,14 +35,24 @@ _EVALUATES: Final = re.compile(r"\b(?:eval|valid|val\b|test|predict|load)", re.I
 #: The word before a bar says what it counts.
 _BAR_WORD: Final = re.compile(r"(?P<word>[A-Za-z_]{1,24}: {0,8})\d{1,3}%\|")
 _STEPS: Final = re.compile(
-    r"(?P<before>(?:(?:global|train)[_ ]?)?"
-    r"\b(?:steps?|iters?|iteration|batch|update|it|num_updates)"
+    # What may be in front of the word: other words make it a constant, or another loop's step
+    r"(?P<before>(?<!\w)(?:(?:global|train|trainer|training|cur|current|num|n|opt|optim"
+    r"|optimizer|update|gradient|completed)[_/ ]){0,2}_?"
+    r"(?:steps?|iters?|iterations?|batch|update|it|num_updates)"
     r"['\"]?[ ]{0,3}[\[:=#, ]{0,8}['\"]?)(?P<number>\d{1,12})"
     r"(?![\d.%]|,\d|[kKMG](?![A-Za-z])| ?(?:m?s|secs?|seconds?)\b)"
     r"|(?P<bar>[|\[] {0,8})(?P<drawn>\d{1,12})(?=/ {0,8}\d|\])",
     re.IGNORECASE,
 )
-_EPOCHS: Final = re.compile(r"\bepochs?[ ]?[:=\[ ]{0,3}(?P<number>\d{1,6})", re.IGNORECASE)
+#: What is behind the step of a bar, where other brackets are before it.
+_BEHIND_DRAWN: Final = (
+    (re.compile(r"\]"), r"(?=\])"),
+    (re.compile(r"/ {0,8}\d{1,12} {0,8}\]"), r"(?=/ *\d+ *\])"),
+    (re.compile(r"/ {0,8}\d"), r"(?=/ *\d)"),
+)
+_EPOCHS: Final = re.compile(
+    r"\bepochs?[ ]?[:=\[ ]{0,3}(?P<number>\d{1,6})(?!\d|\.\d)", re.IGNORECASE
+)
 #: The state of a progress bar: step, and the time since it began.
 _BAR: Final = re.compile(r"(\d+)/\d+ \[(?:(\d+):)?(\d+):(\d+)<")
 #: A rate of ``steps``, and a step that is called otherwise.
@@ -398,21 +408,35 @@ def _reads_evaluation(often: Sequence[Sequence[str]], regex: str) -> bool:
 def steps_in(lines: Sequence[str]) -> Iterator[Step]:
     """Yield the numbers of the last line that mostly rise from line to line."""
     for match in _STEPS.finditer(lines[-1]):
-        before = match["before"] if match["bar"] is None else match["bar"]
-        literal = _literal(before)
-        if match["bar"] is None:
-            literal = ("" if match.start() == 0 else r"\b") + literal
-        search = re.compile(literal + r"(\d+)").search
-        values = [int(step[1]) for line in lines if (step := search(line)) is not None]
-        moves = sorted(value - former for former, value in pairwise(values) if value != former)
-        rises = sum(move > 0 for move in moves)
-        if len(values) >= MOSTLY * len(lines) and moves and rises >= MOSTLY * len(moves):
-            yield Step(
-                regex=rf"{literal}(?P<step>\d+)",
-                place=match.start(),
-                number=match.span("number" if match["bar"] is None else "drawn"),
-                stride=moves[len(moves) // 2],
-            )
+        is_drawn = match["bar"] is not None
+        literal = _literal(match["bar"] if is_drawn else match["before"])
+        if not is_drawn and match.start() > 0:
+            literal = r"\b" + literal
+        behind = [""]
+        if is_drawn:
+            rest = lines[-1][match.end("drawn") :]
+            behind += [regex for shape, regex in _BEHIND_DRAWN if shape.match(rest)][:1]
+        for ending in behind:
+            stride = _stride(lines, rf"{literal}(\d+){ending}")
+            if stride is not None:
+                yield Step(
+                    regex=rf"{literal}(?P<step>\d+){ending}",
+                    place=match.start(),
+                    number=match.span("drawn" if is_drawn else "number"),
+                    stride=stride,
+                )
+                break
+
+
+def _stride(lines: Sequence[str], regex: str) -> int | None:
+    """Return how far a number moves from line to line; None unless it mostly rises."""
+    search = re.compile(regex).search
+    values = [int(step[1]) for line in lines if (step := search(line)) is not None]
+    moves = sorted(value - former for former, value in pairwise(values) if value != former)
+    rises = sum(move > 0 for move in moves)
+    if len(values) >= MOSTLY * len(lines) and moves and rises >= MOSTLY * len(moves):
+        return moves[len(moves) // 2]
+    return None
 
 
 def _epoch(line: str) -> Iterator[tuple[int, str]]:

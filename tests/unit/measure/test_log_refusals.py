@@ -126,6 +126,32 @@ READ |= {
 }
 
 
+#: The same, of other words for the step, and of brackets before it.
+READ |= {
+    f"{step} loss 2.{{mark}} | 64.5 samples/s\n": 64.5
+    for step in (
+        "global_step: {i},",
+        "global_step={i}",
+        "train_step {i}",
+        "cur_iter: {i} |",
+        "num_steps: {i},",
+        "current_step = {i},",
+        "optimizer_step={i}",
+        "train/global_step {i}",
+        "epoch 0.5{mark} global_step {i}",
+        "log_step 3, max_steps 900, step {i}",
+        "[{stamp}] [{i}/1000]",
+        "[06/11 {stamp}] trainer: [{i}/1000]",
+        "[06/11 {stamp}] [ppdet] Epoch: [0] [ {i}/ 600] learning_rate: 0.0001",
+        "[3/8] workers [{stamp}] [  {i}] lr 0.1",
+    )
+}
+READ |= {
+    '{{"_step": {i}, "learning_rate": 0.1, "tokens_per_sec": 64.5}}\n': 64.5,
+    '{{"trainer/global_step": {i}, "loss": 2.{mark}, "perf/tokens_per_sec": 64.5}}\n': 64.5,
+}
+
+
 def shown(result: LogResult) -> list[str]:
     """Return the options that a refusal shows."""
     match = re.search(r"(?:read|took) by (--pattern=[^\n]*)", message(result, "unknown-format"))
@@ -198,6 +224,7 @@ def test_what_is_missing_is_named(tmp_path: Path, form: str, said: str) -> None:
         ("update {i} | micro 4 | 12.{mark} it/s\n", "one micro batch"),
         ("iteration {i} | fps 1024 | 102{mark} steps/s\n", "may be an environment's"),
         ("Learning iteration {i}/900\nComputation: 7680{mark} steps/s\n", "an environment's"),
+        ("learning_rate: 0.0001 | lr_rate 0.1{mark} | step {i}\n", "has a step alone"),
         ("update {i} | SPS 3 | steps/s: 102{mark}\n", "may be an environment's"),
     ],
 )
