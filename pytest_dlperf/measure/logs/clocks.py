@@ -20,14 +20,27 @@ if TYPE_CHECKING:
 
 _DAY: Final = 86400.0
 _TIME: Final = (
-    rb"(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d):(?P<second>[0-5]\d|60)"
-    rb"(?:[.,](?P<fraction>\d{1,9}))?(?!\d|:)"
+    rb"(?P<hour>[01]\d|2[0-3]|\d(?=:\d\d:\d\d ?[AaPp][Mm]\b)):(?P<minute>[0-5]\d)"
+    rb":(?P<second>[0-5]\d|60)(?:[.,](?P<fraction>\d{1,9}))?(?!\d|:)"
+    rb"(?: ?(?P<half>[AaPp])[Mm]\b)?"
+)
+#: Words right before a time that is not that of the line: when something ends, or a date of data.
+_NOT_OF_LINE: Final = re.compile(
+    rb"(?<![A-Za-z])(?:eta|etc|eft|(?:est|estim|expect|predict|project)[a-z]{0,6}|finish(?:es|ed|ing)?"
+    rb"|completes?|completed|completion|done|ends?|ending|until|till|due|deadline|remaining|left|arrival|ready"
+    rb"|start(?:s|ed|ing)?|since|begins?|began|created|modified|saved|from|to|by"
+    rb"|data|dataset|dates?_?range|samples?|sequence|window|batch|period|range|interval|forecast"
+    rb"|horizon|target|input|split|file|shard|snapshot|news|event|observed|observations?)"
+    rb"(?: (?:at|on|by|to|of|is|date|time|in))?[^A-Za-z0-9]{0,4}$",
+    re.IGNORECASE,
 )
 _MONTHS: Final = (b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec").split()
 #: Days of a year without 29 February before each month.
 _BEFORE: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 #: A stamp is within so many bytes of a line's begin.
 _HEAD: Final = 200
+#: So many bytes before a stamp say what it is the time of.
+_WORDS: Final = 32
 #: A log whose first records have none has no clock.
 _PATIENCE: Final = 64
 #: So many records of a block are looked at, in runs of records that follow each other.
@@ -129,7 +142,7 @@ class Clock:
         """
         if self.style is None:
             return self._first(line, before)
-        match = self.style.pattern.search((before if self._is_before else line)[:_HEAD])
+        match = _stamp_in(before if self._is_before else line, self.style)
         return None if match is None else self._seconds(match)
 
     def _seconds(self, match: re.Match[bytes]) -> float | None:
@@ -167,12 +180,17 @@ class Clock:
         if self._without >= _PATIENCE:
             return None
         for is_before, text in ((False, line), (True, before)):
-            for style in STYLES if text else ():
-                match = style.pattern.search(text[:_HEAD])
-                if match is not None and _seconds(match) is not None:
-                    self.style, self._is_before = style, is_before
-                    self.resolution = _resolution(match)
-                    return self._seconds(match)
+            stamps = [
+                (match, style)
+                for style in STYLES
+                if text and (match := _stamp_in(text, style)) and _seconds(match) is not None
+            ]
+            if stamps:
+                # Later in a line are dates of other things; of one place the first style is best.
+                match, style = min(stamps, key=lambda stamp: stamp[0].start())
+                self.style, self._is_before = style, is_before
+                self.resolution = _resolution(match)
+                return self._seconds(match)
         self._without += 1
         return None
 
@@ -191,6 +209,14 @@ class Clock:
         return going_on
 
 
+def _stamp_in(text: bytes, style: Style) -> re.Match[bytes] | None:
+    """Return the first stamp of a style that is the time of a line; None if there is none."""
+    for match in style.pattern.finditer(text[:_HEAD]):
+        if not _NOT_OF_LINE.search(text, max(0, match.start() - _WORDS), match.start()):
+            return match
+    return None
+
+
 def stamp(line: bytes) -> float | None:
     """Return the seconds of a line's stamp of any style; None if it has none."""
     return Clock().read(line)
@@ -204,7 +230,10 @@ def _seconds(match: re.Match[bytes]) -> float | None:
     if days is None:
         return None
     fraction = parts["fraction"]
-    clock = int(parts["hour"]) * 3600 + int(parts["minute"]) * 60 + int(parts["second"])
+    hour = int(parts["hour"])
+    if parts["half"]:
+        hour = hour % 12 + 12 * (parts["half"] in b"Pp")
+    clock = hour * 3600 + int(parts["minute"]) * 60 + int(parts["second"])
     return days * _DAY + clock + (float(b"0." + fraction) if fraction else 0.0)
 
 

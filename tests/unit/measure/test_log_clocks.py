@@ -16,6 +16,8 @@ from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
 from tests.unit.measure.test_log_scale import codes, message, read
 
+STEP = r"step (?P<step>\d+)"
+SIZES = {"batch_size_per_device": 8, "world_size": 8}
 START = datetime(2023, 12, 31, 23, 58, 0)
 #: How programs write a time.
 WRITTEN: dict[str, Callable[[datetime], str]] = {
@@ -69,6 +71,88 @@ def test_what_is_left_or_was_taken_is_no_clock(line: bytes) -> None:
     assert stamp(line) is None
 
 
+#: Dates of other things than a line, which go on as the steps do, but not as the time does.
+OTHER_DATES = [
+    "ETA {:%Y-%m-%d %H:%M:%S}",
+    "eta: {:%m/%d/%Y %H:%M:%S}",
+    "finishes {:%Y-%m-%d %H:%M:%S}",
+    "finished at {:%b %d %H:%M:%S}",
+    "done by {:%Y-%m-%dT%H:%M:%S}",
+    "expected end: {:%Y-%m-%d %H:%M:%S}",
+    "window {:%Y-%m-%d %H:%M:%S}",
+    "data={:%Y/%m/%d %H:%M:%S}",
+    "sample from {:%Y-%m-%d %H:%M:%S}",
+    "forecast [{:%Y-%m-%d %H:%M:%S}]",
+]
+
+
+def with_other_dates(written: str, write: Callable[[datetime], str]) -> str:
+    """Return steps of 3 s, whose lines name another date, 100 times as fast."""
+    return "\n".join(
+        f"{write(START + timedelta(seconds=3 * i))}step {i} | "
+        f"{written.format(START + timedelta(seconds=300 * i))} | loss 2.5"
+        for i in range(1, 201)
+    )
+
+
+@pytest.mark.parametrize("written", OTHER_DATES)
+def test_a_date_behind_a_word_of_something_else_is_no_clock(tmp_path: Path, written: str) -> None:
+    fmt = format_of_pattern(pattern(STEP))
+    text = with_other_dates(written, lambda _: "")
+
+    result = read(tmp_path / "train.log", text, fmt=fmt, **SIZES)
+
+    assert result.throughput is None
+    assert "no clock that is known" in message(result, "insufficient-data")
+
+
+@pytest.mark.parametrize("written", [*OTHER_DATES, "{:%Y-%m-%d %H:%M:%S}", "x={:%m-%d %H:%M:%S}"])
+@pytest.mark.parametrize("name", ["time alone in brackets", "without a year", "glog", "iso"])
+def test_the_first_stamp_of_a_line_is_its_own(tmp_path: Path, written: str, name: str) -> None:
+    fmt = format_of_pattern(pattern(STEP))
+    text = with_other_dates(written, WRITTEN[name])
+
+    result = read(tmp_path / "train.log", text, fmt=fmt, **SIZES)
+
+    assert result.throughput == pytest.approx(64 / 3)
+
+
+def test_a_date_of_something_else_contradicts_no_rate(tmp_path: Path) -> None:
+    fmt = format_of_pattern(pattern(STEP + r".* (?P<rate>\S+) it/s", unit="samples"))
+    text = with_other_dates(
+        "0.333 it/s | ETA {:%Y-%m-%d %H:%M:%S}", WRITTEN["time alone in brackets"]
+    )
+
+    result = read(tmp_path / "train.log", text, fmt=fmt, batch_size_per_device=1, world_size=1)
+
+    assert result.throughput == pytest.approx(0.333)
+    assert "clock-mismatch" not in codes(result)
+
+
+@pytest.mark.parametrize("hours", [0.01, 1, 2, 7, 11])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "{:%m/%d/%Y %I:%M:%S %p} ",
+        "[{:%Y-%m-%d %I:%M:%S.%f %p}] ",
+        "{:%b %d %I:%M:%S%p} ",
+        "{:%I:%M:%S %p} - ",
+        "{time:%m/%d/%Y} {hour}:{time:%M:%S %p} ",
+    ],
+)
+def test_a_clock_of_12_hours_goes_on(tmp_path: Path, written: str, hours: float) -> None:
+    times = [START + timedelta(hours=hours * i) for i in range(80)]
+    lines = [
+        written.format(time, time=time, hour=time.hour % 12 or 12) + f"step {i} loss 2.5"
+        for i, time in enumerate(times)
+    ]
+    fmt = format_of_pattern(pattern(STEP))
+
+    result = read(tmp_path / "train.log", "\n".join(lines), fmt=fmt, **SIZES)
+
+    assert result.throughput == pytest.approx(64 / (hours * 3600), rel=0.01)
+
+
 def test_a_log_has_one_clock() -> None:
     clock = Clock()
 
@@ -83,9 +167,6 @@ def test_some_records_of_a_long_block_are_looked_at_next_to_each_other() -> None
     assert len(indices) == 256
     assert np.sum(np.diff(indices) == 1) >= 240
     assert list(Clock().sample(5)) == [0, 1, 2, 3, 4]
-
-
-STEP = r"step (?P<step>\d+)"
 
 
 def by_step(path: Path, write: Callable[[datetime], str], **options: object) -> LogResult:
@@ -131,9 +212,6 @@ def deepspeed(every_s: Callable[[int], float], rate: float = 85.0, count: int = 
             f"RunningAvgSamplesPerSec={rate + 1}, CurrSamplesPerSec={rate}, MemAllocated=10.77GB"
         )
     return "\n".join(lines)
-
-
-SIZES = {"batch_size_per_device": 8, "world_size": 8}
 
 
 def test_rates_that_the_clock_contradicts_give_no_number(tmp_path: Path) -> None:
