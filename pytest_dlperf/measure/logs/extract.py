@@ -25,6 +25,7 @@ from pytest_dlperf.measure.logs import (
     spans,
     turns,
     unread,
+    whole_seconds,
 )
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
 from pytest_dlperf.measure.logs.parsed_log import ParsedLog, ParseOptions
@@ -292,6 +293,8 @@ def _result(
     if refusal or result.has_failed or parsed.has_several_runs:
         return result
     kept = selection.series
+    if parsed.fmt.tick_s and options.rule == "time-weighted" and not log_turns:
+        kept = whole_seconds.joined(kept, parsed.fmt.tick_s)
     wait_share = spans.data_wait_share(kept)
     return replace(
         result,
