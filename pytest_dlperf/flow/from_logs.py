@@ -70,6 +70,7 @@ def side_of_logs(results: Sequence[LogResult], name: str) -> LogSide:
         iteration_work=_same_work([result.iteration_work for result in results]),
         stated_work=_same_work([result.stated_work for result in results]),
         sequence_length=first.sequence_length,
+        image_size=first.image_size,
         precision=first.precision,
         runs=tuple(_log_run(result) for result in results if result.throughput is not None),
         problems=tuple(

@@ -57,6 +57,8 @@ class LogSide:
     stated_work: float | None = None
     #: Tokens of a sequence.
     sequence_length: int | None = None
+    #: Pixels of an image's longer side.
+    image_size: int | None = None
     precision: str | None = None
     #: The runs as logs report them; empty where only rates are known.
     runs: tuple[LogRun, ...] = ()
@@ -138,11 +140,12 @@ def _differences(before: LogSide, now: LogSide) -> tuple[str, ...]:
             for work, former in works
             if work is not None and former is not None
         ),
-        (
-            "sequence length",
-            now.sequence_length,
-            before.sequence_length,
-            _is_same(now.sequence_length, before.sequence_length),
+        *(
+            (name, size, former, _is_same(size, former))
+            for name, size, former in (
+                ("sequence length", now.sequence_length, before.sequence_length),
+                ("image size", now.image_size, before.image_size),
+            )
         ),
         *(
             (name, value, former, _is_same(value, former))

@@ -138,3 +138,27 @@ def untagged(text: bytes) -> Line:
         rank = int(tag[1])
         text = text[tag.end() :]
     return Line(text, rank, stamp)
+
+
+#: What launchers and containers put before each line, with numbers that may differ: a container's
+#: stamp, ``srun --label``, ``kubectl logs --prefix``, Docker Compose, and ranks.
+_LINE_TAG: Final = re.compile(
+    _CONTAINER_STAMP.pattern
+    + rb"|^(?:(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
+    rb"\[(?:\d{1,6},)?\d{1,6}\]<std(?:out|err)>:? ?"
+    rb"|\[(?:default|rank)\d{1,6}\]: ?|\[pod/[^\]\n]{1,200}\] |\d{1,6}: |[\w.-]{1,64} {1,8}\| )"
+)
+
+
+def without_line_tags(block: bytes) -> bytes:
+    """Return a block without what comes before each of its lines, as it does before the first."""
+    for _ in range(2):  # a container's stamp, and a launcher's tag behind it
+        tag = _LINE_TAG.match(block)
+        if tag is None:
+            break
+        words = tag[0].rstrip(b" ")
+        alike = re.sub(rb"\d+", rb"\\d+", re.escape(words))
+        # Editors take the blank off an empty line.
+        blank = b" ?" if words != tag[0] else b""
+        block = re.sub(rb"^" + alike + blank, b"", block, flags=re.MULTILINE)
+    return block

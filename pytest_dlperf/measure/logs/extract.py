@@ -71,6 +71,8 @@ class LogResult:
     stated_work: float | None = field(default=None, repr=False)
     #: Tokens of a sequence, by the log's settings.
     sequence_length: int | None = field(default=None, repr=False)
+    #: Pixels of an image's longer side, by the log's settings.
+    image_size: int | None = field(default=None, repr=False)
     #: How the log of a run in turns was cut, which ``kept`` is what was left by.
     cut: turns.Cut | None = field(default=None, repr=False)
 
@@ -100,7 +102,7 @@ class LogResult:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of a log, as ``dlperf extract --json`` prints it."""
         values = asdict(replace(self, series=None, kept=None, cut=None))
-        for name in ("series", "kept", "cut", "stated_work", "sequence_length"):
+        for name in ("series", "kept", "cut", "stated_work", "sequence_length", "image_size"):
             del values[name]
         return values
 
@@ -274,6 +276,7 @@ def _result(
         unit=unit,
         stated_work=_stated_work(parsed) if parsed.fmt.unit == ITERATIONS else None,
         sequence_length=parsed.log_facts.sequence_length,
+        image_size=parsed.log_facts.image_size,
         loss_last=None if lost else parsed.timeline.loss_last,
         whole_run=None if log_turns else parsed.timeline.whole_run,
         cut=(

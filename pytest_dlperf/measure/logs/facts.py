@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
-from pytest_dlperf.measure.logs import path_words, update_batch
-from pytest_dlperf.measure.logs.clean import lines_with, untagged
+from pytest_dlperf.measure.logs import path_words, update_batch, yolo_settings
+from pytest_dlperf.measure.logs.clean import lines_with, untagged, without_line_tags
 from pytest_dlperf.measure.logs.declare import Format, LogRecord
 
 #: Patterns, each with an anchor; a pattern is tried only in blocks that have its anchor.
@@ -345,6 +345,8 @@ class Facts:
     iteration_tokens: int | None = None
     #: Tokens of a sequence.
     sequence_length: int | None = None
+    #: Pixels of an image's longer side.
+    image_size: int | None = None
     data_parallel: int | None = None
     #: TensorFlow's models print this if the batch is not that of all.
     per_replica: bool = False
@@ -376,6 +378,7 @@ class Facts:
         if self.blocks > _MOST_BLOCKS:
             return
         self.world_size = self.world_size or self._devices_in(block, _WORLD)
+        self.world_size = self.world_size or yolo_settings.devices(block)
         if b"Total train batch size" in block:
             self._look_at_trainer(block)
         self.update_batch = self.update_batch or update_batch.batch_of_unsloth(block)
@@ -387,9 +390,11 @@ class Facts:
         self.node_devices = self.node_devices or self._devices_in(block, _NODE, keep=keep)
         self.nodes = self.nodes or self._devices_in(block, _NODES, keep=keep)
         self.per_replica = self.per_replica or _PER_REPLICA in block
-        self.batch_size = self.batch_size or batch_size(block)
+        self.image_size = self.image_size or yolo_settings.image_size(block)
+        settings = without_line_tags(block)
+        self.batch_size = self.batch_size or batch_size(settings)
         if self.precision is None:
-            self.precision = _first(block, _PRECISION, _precision)
+            self.precision = _first(settings, _PRECISION, _precision)
 
     def watch(self, block: bytes) -> None:
         """Take in what any block may say: another world size, a run's start, how the log ends."""

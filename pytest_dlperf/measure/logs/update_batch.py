@@ -11,11 +11,14 @@ _MLLOG: Final = re.compile(rb"\"key\": \"global_batch_size\", \"value\": ([1-9]\
 #: nanoGPT's tokens of all processes:
 #: https://github.com/karpathy/nanoGPT/blob/master/train.py
 _TOKENS: Final = re.compile(rb"tokens per iteration will be: ([1-9][\d,]{0,24})(?![._']?\d)")
-#: The length of a sequence, in a dump of settings: Megatron-LM's dots, or an assignment, as of
+#: The length of a sequence, in a dump of settings: Megatron-LM's dots, or an assignment, or
+#: torchtitan's words for its trainer, as of
+#: https://github.com/pytorch/torchtitan/blob/main/torchtitan/train.py and
 #: https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/arguments.py
 _SEQUENCE: Final = re.compile(
-    rb"(?<![\w.-])(?:max_)?(?:seq|sequence)_len(?:gth)?['\"]?(?: \.{3,80} ?| ?[:=] {0,8})"
-    rb"([1-9]\d{0,8})(?![\w.])"
+    rb"(?<![\w.-])(?:(?:max_)?(?:seq|sequence)_len(?:gth)?['\"]?(?: \.{3,80} ?| ?[:=] {0,8})"
+    rb"|(?<=, )sequence length |^sequence length[:=] {0,8})([1-9]\d{0,8})(?![\w.])",
+    re.MULTILINE,
 )
 #: Unsloth's banner, with the batch of a device, the accumulated ones, and the devices:
 #: https://github.com/unslothai/unsloth/blob/main/unsloth/models/llama.py
@@ -52,7 +55,7 @@ def tokens_of_iteration(block: bytes) -> int | None:
 
 def tokens_of_sequence(block: bytes) -> int | None:
     """Return the first length of a sequence that a block's settings say; None without."""
-    if not any(word in block for word in (b"seq_len", b"sequence_len")):
+    if not any(word in block for word in (b"seq_len", b"sequence_len", b"sequence length")):
         return None
     match = _SEQUENCE.search(block)
     return None if match is None else int(match[1])
