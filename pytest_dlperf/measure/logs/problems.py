@@ -50,6 +50,7 @@ _REMEDIES: Final = {
 _TIME_ALONE: Final = "only the time of an iteration is printed"
 _CLOCK_ALONE: Final = "only the clock says how long an iteration took"
 _NO_ITERATIONS: Final = "iterations were asked for"
+_WHOLE_RUN: Final = "the log has one rate of the whole run"
 _SAY_WORK: Final = "A case says it in the marker (work=...)"
 #: Codes of a log that is of another training than was declared, or than its path says.
 MISMATCHES: Final = frozenset({"world-size-mismatch", "batch-size-mismatch", "precision-mismatch"})
@@ -58,7 +59,7 @@ MISMATCHES: Final = frozenset({"world-size-mismatch", "batch-size-mismatch", "pr
 def with_remedy(problem: Problem) -> str:
     """Return the sentence of a problem with the options of a command that mend it."""
     message = problem.message
-    if "--pattern" in message or message.startswith(_NO_ITERATIONS):
+    if "--pattern" in message or message.startswith((_NO_ITERATIONS, _WHOLE_RUN)):
         return message
     remedy = "" if _SAY_WORK in message else _REMEDIES.get(problem.code, "")
     if message.startswith((_TIME_ALONE, _CLOCK_ALONE)):
@@ -75,7 +76,8 @@ def refusal(
         return strange
     if fmt.averaging == "whole" or (timeline.whole_run and not timeline.windows):
         return _insufficient(
-            "the log has one rate of the whole run, from which the warm-up cannot be taken out"
+            f"{_WHOLE_RUN}, from which the warm-up cannot be taken out; a log with the progress "
+            "bar, or with a rate or a time in each print, has what is needed"
         )
     if timeline.windows and not len(series):
         return _no_rates(parsed, size, series)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.cli import extract as command
+from pytest_dlperf.cli.main import main
 from pytest_dlperf.measure.logs.extract import LogResult, extract, extract_stream
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from tests.unit.measure.test_log_scale import codes, message, read
@@ -550,3 +551,20 @@ def test_ranks_with_a_slow_step_now_and_then_are_taken_for_one(tmp_path: Path) -
     )
 
     assert by_pattern(tmp_path / "train.log", text, PLAIN).throughput is not None
+
+
+@pytest.mark.parametrize("options", [(), ("--skip=0", "--until=300")])
+def test_a_rate_of_the_whole_run_asks_for_prints_and_names_no_option(
+    options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    log = tmp_path / "hf.log"
+    log.write_text(
+        "***** Running training *****\n"
+        + "".join(f"{{'loss': {3 - 0.05 * n:.2f}, 'epoch': {n / 30:.2f}}}\n" for n in range(1, 31))
+        + "{'train_runtime': 30.1, 'train_samples_per_second': 318.9, 'train_loss': 1.9}\n",
+        encoding="utf-8",
+    )
+    main(["extract", str(log), *options])
+    written = "".join(capsys.readouterr())
+    assert "a log with the progress bar, or with a rate or a time in each print" in written
+    assert "--skip" not in written
