@@ -1,6 +1,7 @@
 """A Sphinx extension: the tables of the reference, made from the code.
 
-A page says where a table stands by a comment of its own: ``<!-- generated: options -->``.
+A page says where a table is by a comment of its own, ``<!-- generated: options -->``, and in the
+line before it, in italics, where a reader of a clone finds the table: the site has it instead.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "schemas": schemas.text,
     "verdicts": verdicts.text,
 }
-COMMENT: Final = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
+COMMENT: Final = re.compile(r"^\*[^\n]+\*\n<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
 
 
 def setup(app: Any) -> dict[str, bool]:

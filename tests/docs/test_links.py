@@ -52,7 +52,7 @@ def page(tmp_path: Path) -> Path:
     )
     (tmp_path / "data.json").write_text("{}", "utf-8")
     path = tmp_path / "page.md"
-    path.write_text("# The page\n<!-- generated: schemas -->\n", "utf-8")
+    path.write_text("# The page\n*Made.*\n<!-- generated: schemas -->\n", "utf-8")
     return path
 
 
