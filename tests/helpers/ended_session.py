@@ -67,11 +67,11 @@ def hangs(suite: Suite, run: str = "") -> bool:
 
 def end(suite: Suite, session: subprocess.Popen[Any], *signals: int, group: bool = False) -> int:
     """Send signals, and return the exit code; nothing of the session may be left."""
-    time_taken = OwnTime()
+    time_taken = OwnTime(session)
     for number in signals:
         (os.killpg if group else os.kill)(session.pid, number)
         time.sleep(0.2)
-    code = session.wait(timeout=60)
+    code = time_taken.wait()
     own_s = time_taken.own_s
     print((suite.path / "out.txt").read_text(encoding="utf-8"))  # noqa: T201
     assert own_s < CANCEL_S
