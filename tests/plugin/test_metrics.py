@@ -9,12 +9,12 @@ from tests.helpers.fake_suite import Suite
 
 PROGRAM = """
 import os
-import numpy
+import time
 from pytest_dlperf.mark import metric, phase, step
 
 for index in range(15):
     with step(work=8) as mark:
-        sum(range(100_000))
+        time.sleep(0.02)
         mark.loss(1.0 / (index + 1))
         metric("drops", int(os.environ["DROPS"]), better="lower")
         with phase("checkpoint"):
@@ -25,7 +25,7 @@ import pytest
 
 @pytest.mark.dlperf(command=["python", "program.py"], framework=None, launcher=None,
                     layout="1n1c", batch_size_per_device=8, iterations=15, warmup=5,
-                    runs=1, max_runs=1, timeout_s=60, metrics={"drops": "count"})
+                    runs=1, max_runs=1, timeout_s=60, tolerance="95%", metrics={"drops": "count"})
 def test_net(dlperf):
     dlperf.run()
 """
@@ -36,7 +36,8 @@ def test_one_more_of_a_count_fails_from_one_run(suite: Suite):
     suite.env(PYTHONPATH=Path(__file__).parents[2], DROPS=3)
     suite.write(TESTS)
     suite.write_file("program.py", PROGRAM)
-    # With a reason: steps of 2 ms may drift on a busy machine, and are stored all the same
+    # With a reason: steps may drift on a busy machine, and are stored all the same. No machine is
+    # so busy that the tolerance of 95 % is exceeded, and the count alone decides.
     reason = "--dlperf-reason=its counts"
     suite.run("-p", "tests.helpers.no_repeats", "--update-baselines", reason)
     [session] = suite.baselines()[CASE]["sessions"]
