@@ -27,6 +27,7 @@ from pytest_dlperf.flow.lock_step import (
     ArmFailedError,
     DoNotFitError,
     cannot_take_turns,
+    check_readers,
     launch_in_turns,
     turns_by_time,
     with_longer_window,
@@ -304,6 +305,9 @@ class _Pairs:
         except ArmFailedError as error:
             with self._naming(error.side):
                 raise
+        for side, run in pair.items():
+            summaries = [earlier.summary for earlier in (*self._runs[side], run)]
+            check_readers(summaries, self._case.protocol.warmup)
         self._order.append("both")
         return pair
 

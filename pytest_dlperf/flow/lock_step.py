@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -376,8 +377,6 @@ def _read(case: Case, runner: Runner, launched: Launched, moving: str) -> Measur
     if any(_works(rank.by_kind["turns"]) for rank in records if rank.wrote("turns")):
         why = f" ({moving})" if moving else ""
         raise DoNotFitError(f"the processes of a rank work while it waits, unfrozen{why}")
-    if why := _served_while_frozen(summary, case.protocol.warmup):
-        raise DoNotFitError(why)
     if moving:
         message = f"not all of it could be frozen while the other arm had its turns: {moving}"
         note = Problem(code="unfrozen", message=message)
@@ -387,24 +386,33 @@ def _read(case: Case, runner: Runner, launched: Launched, moving: str) -> Measur
     return measured._replace(summary=replace(summary, time_to_first_step_s=None, metrics=metrics))
 
 
-def _served_while_frozen(run: RunSummary, warmup: int) -> str:
-    """Return how much longer steps waited for data before the turns; empty where they did not.
+def check_readers(runs: Sequence[RunSummary], warmup: int) -> None:
+    """Raise ``DoNotFitError`` if steps waited longer for data before the turns than in them.
 
-    A reader that waits for a clock, such as one of an object store, has its answers by the next
-    turn: how long they took is in no turn.
+    ``runs`` are those of one arm so far. A reader that waits for a clock, such as one of an object
+    store, has its answers by the next turn: how long they took is in no turn. The longest wait of
+    all runs does not count: a machine that stood still once is no reader.
     """
-    alone_s = run.data_wait_seconds[(warmup + 1) // 2 : warmup]
+    alone_s = sorted(
+        itertools.chain.from_iterable(
+            run.data_wait_seconds[(warmup + 1) // 2 : warmup] for run in runs
+        )
+    )[:-1]
     if len(alone_s) < _FEWEST_ALONE:
-        return ""
+        return
     wait_s = statistics.fmean(alone_s)
-    in_turns_s = statistics.fmean(run.data_wait_seconds[warmup:])
-    step_s = statistics.fmean(run.step_seconds[warmup:])
+    in_turns_s = _mean_s(run.data_wait_seconds[warmup:] for run in runs)
+    step_s = _mean_s(run.step_seconds[warmup:] for run in runs)
     if wait_s - in_turns_s < _SERVED * step_s or wait_s < _SERVED_FACTOR * in_turns_s:
-        return ""
-    return (
+        return
+    raise DoNotFitError(
         f"its reader is served while it is frozen: steps waited {1000 * wait_s:.3g} ms for data "
         f"in the warm-up, and {1000 * in_turns_s:.3g} ms in turns"
     )
+
+
+def _mean_s(runs: Iterable[Sequence[float]]) -> float:
+    return statistics.fmean(itertools.chain.from_iterable(runs))
 
 
 def _works(turns: TurnsRecord) -> bool:
