@@ -73,7 +73,8 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "disturbed": CodeMeaning(
         (Weight.MACHINE,),
         "others used the machine, in every repetition of a run",
-        "measure again when the machine is quiet, or side by side",
+        "compare in pairs with `--dlperf-against=main`, or measure again when the machine is "
+        "quiet",
         ("text",),
     ),
     "machine-moved": CodeMeaning(

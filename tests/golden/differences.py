@@ -106,7 +106,33 @@ def _has_the_line(record: Record, was: Output, now: Output) -> bool:
     return kept != [] and now["reason"] == "\n".join([was["reason"], *kept])
 
 
+#: What was said of runs that others disturbed: pairs were in a detail alone.
+_QUIET: Final = "others disturbed its runs; measure again when the machine is quiet"
+_QUIET_OR_PAIRS: Final = (
+    "; measure again when the machine is quiet, or compare two versions on this machine as it is "
+    "with --dlperf-against=REF"
+)
+_PAIRS_OR_QUIET: Final = (
+    "others disturbed its runs; compare in pairs with --dlperf-against=main, or measure again "
+    "when the machine is quiet"
+)
+
+
+def _names_pairs_of_disturbed(record: Record, was: Output, now: Output) -> bool:
+    def moved(text: str) -> str:
+        return text.replace(_QUIET, _PAIRS_OR_QUIET).replace(_QUIET_OR_PAIRS, "")
+
+    details = [moved(detail) for detail in was["details"]]
+    return (moved(was["reason"]), details) == (now["reason"], now["details"])
+
+
 DIFFERENCES: Final[tuple[Difference, ...]] = (
+    Difference(
+        name="pairs in the sentence of a disturbed case",
+        why="Where others keep using the machine pairs decide: the sentence says so, once.",
+        is_seen=_names_pairs_of_disturbed,
+        fields=frozenset({"reason", "details"}),
+    ),
     Difference(
         name="one remedy",
         why="A sentence says once what to do, in pairs without storing; its clauses are in the "

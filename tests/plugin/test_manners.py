@@ -66,7 +66,8 @@ def test_why_a_case_is_not_judged_is_said_once(suite: Suite, extra: tuple[str, .
     result = suite.run("-k", "1n1c", "--dlperf-runs=1", *extra)
     assert result.ret == (1 if extra else 0)
     result.stdout.fnmatch_lines(["*run 1/1: *; does not count: others used * of host *"])
-    said = [line for line in result.outlines if "others disturbed its runs; measure" in line]
+    words = "others disturbed its runs; compare in pairs with --dlperf-against=main, or"
+    said = [line for line in result.outlines if words in line]
     assert len(said) == 1, result.stdout.str()
     told = ["  as its failure above says" in line for line in result.outlines]
     assert any(told) is (extra == ("--dlperf-strict",))

@@ -70,12 +70,10 @@ def conditions_differ(finding: Finding, options: Options) -> Refusal:
 
 
 def disturbed(finding: Finding, options: Options) -> Refusal:
-    """Return why a measurement stayed disturbed."""
-    again = "measure again when the machine is quiet"
-    return Refusal(
-        f"others disturbed its runs; {again}",
-        f"{finding.text('text')}; {either(again, options.side_by_side)}",
-    )
+    """Return why a measurement stayed disturbed, and that pairs decide on such a machine."""
+    pairs = options.advice("compare in pairs with {}", "against", "main")
+    what_to_do = either(pairs, "measure again when the machine is quiet")
+    return Refusal(f"others disturbed its runs; {what_to_do}", finding.text("text"))
 
 
 def machine_moved(finding: Finding, options: Options) -> Refusal:

@@ -10,10 +10,12 @@ import pytest
 from pytest_dlperf.core.baseline import Baseline
 from pytest_dlperf.core.finding import Finding, Weight
 from pytest_dlperf.core.measurement import Measurement
+from pytest_dlperf.core.option_names import command_options
 from pytest_dlperf.core.verdict import Rule, Verdict
 from pytest_dlperf.judge import judge
+from pytest_dlperf.judge.verdict import reworded
 from pytest_dlperf.judge.words.metrics import worse_clause
-from pytest_dlperf.judge.words.options import PYTEST
+from pytest_dlperf.judge.words.options import PYTEST, Options
 from pytest_dlperf.judge.words.rate import undecided
 from tests.helpers.judge_builders import around, baseline, case, measurement, session
 
@@ -43,9 +45,26 @@ def test_the_remedy_is_a_comparison_side_by_side(
 ) -> None:
     judged = judge(GPU, now, before, rule)
     assert judged.verdict is verdict
-    assert "--dlperf-against=REF" in judged.text
+    is_disturbed = any(finding.code == "disturbed" for finding in judged.findings)
+    assert f"--dlperf-against={'main' if is_disturbed else 'REF'}" in judged.text
     assert "--update-baselines" not in judged.text
     assert "as before" not in judged.text or before is not None
+
+
+@pytest.mark.parametrize(
+    "before", [FIVE, ONE, NOISY, QUICK, None], ids=["five", "one", "noisy", "quick", "none"]
+)
+def test_a_gate_that_others_disturbed_says_in_its_sentence_what_decides(
+    before: Baseline | None,
+) -> None:
+    judged = judge(GPU, measurement(around(90), problem="disturbed"), before, RULE)
+    assert judged.reason == (
+        "others disturbed its runs; compare in pairs with --dlperf-against=main, or measure again "
+        "when the machine is quiet"
+    )
+    # A command that compares no versions advises none
+    words = reworded(judged, options=Options(names=command_options(frozenset()))).reason
+    assert words == "others disturbed its runs; measure again when the machine is quiet"
 
 
 def test_an_interval_without_zero_is_said_to_be_no_alarm_where_it_is_none() -> None:

@@ -124,7 +124,7 @@ def test_a_disturbed_session_is_incomparable() -> None:
     now = measurement(around(50), problem="disturbed", message="others used 40 % of the CPUs.")
     judged = judge(GPU, now, baseline(*FIVE), RULE)
     assert judged.verdict is Verdict.INCOMPARABLE
-    assert "others used 40 % of the CPUs;" in judged.text
+    assert "others used 40 % of the CPUs" in judged.details
 
 
 @pytest.mark.parametrize("code", ["drift", "implausible-speedup", "recompiled"])
