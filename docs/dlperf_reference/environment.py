@@ -12,6 +12,8 @@ MEANINGS: Final = {
     "DLPERF_ARM": "nothing reads it, so that `--dlperf-against=DLPERF_ARM=unchanged` is a null: "
     "the working tree beside itself; `--dlperf-selftest` does that",
     "DLPERF_CHAT_WEBHOOK": "where `--dlperf-sink=chat` posts its sentences; a secret",
+    "DLPERF_GATE": "name of this gate, by which its comment or issue is found again, instead of "
+    "the name of the CI's job; for jobs of a matrix on GitHub, which share one",
     "DLPERF_HISTORY": "where sessions are added to the history, as `--dlperf-history`; a URL with "
     "a password belongs here",
     "DLPERF_IMAGE": "name of the container's image, recorded in the environment; Docker tells "
@@ -52,6 +54,7 @@ OTHERS: Final = {
     "summary and annotations are written there",
     "TF_BUILD, TEAMCITY_VERSION": "in a job of Azure Pipelines or TeamCity: what is printed has "
     "no commands of its runner, as in one of GitHub Actions",
+    "GITHUB_WORKFLOW, GITHUB_JOB, CI_JOB_NAME": "name of the gate, where `DLPERF_GATE` is not set",
     "GITHUB_REPOSITORY, GITHUB_TOKEN, GITHUB_API_URL": "where `--dlperf-sink=issue` writes "
     "issues, and by which token; a secret",
     "MLFLOW_EXPERIMENT_NAME, MLFLOW_EXPERIMENT_ID, WANDB_PROJECT": "experiment and project of "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,6 +11,7 @@ from pytest_dlperf.report import figures
 from pytest_dlperf.report.confirmation import cost
 from pytest_dlperf.report.cost import HEADINGS, figure_row, shown_figures
 from pytest_dlperf.report.explanation import headings, part_row
+from pytest_dlperf.report.gate import marker
 from pytest_dlperf.report.markdown import block, inline, row
 from pytest_dlperf.report.sort_order import Standing, headline, standing, worst_first
 from pytest_dlperf.report.terminal import metrics_line, outcomes_by_sentence
@@ -29,12 +29,9 @@ _SIGNS: Final = {Standing.FAILED: "❌", Standing.APART: "⚠️", Standing.PASS
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """Return the comment; its first line is the same for all sessions on one machine class."""
-    classes = sorted({o.environment.machine_class for o in outcomes if o.environment})
-    name = "+".join(classes) or "no machine"
-    # A results file may hold any text as its class, and a comment of HTML ends at --> or --!>
-    marker = f"<!-- pytest-dlperf: {re.sub('[^A-Za-z0-9 .+_-]|-(?=-)', '_', name)} -->\n"
-    return marker + summary(outcomes, limit_bytes=COMMENT_BYTES - _size(marker))
+    """Return the comment; its first line is that of the gate, whatever became of its session."""
+    first = f"{marker()}\n"
+    return first + summary(outcomes, limit_bytes=COMMENT_BYTES - _size(first))
 
 
 def summary(outcomes: Sequence[Outcome], *, limit_bytes: int) -> str:

@@ -45,7 +45,7 @@ def test_a_session_in_a_job_of_github(suite: Suite, how: tuple[str, ...]):
     assert "训练吞吐率" in printed
 
     text = (suite.path / "out/c.md").read_text(encoding="utf-8")
-    assert re.fullmatch(r"<!-- pytest-dlperf: \S+ -->", text.splitlines()[0])
+    assert re.fullmatch(r"<!-- pytest-dlperf: [\w .+-]+ -->", text.splitlines()[0])
     assert text.index(f"| {TWO}") < text.index(f"| {ONE}")
     assert step.read_text(encoding="utf-8") == f"before\n{text.partition(chr(10))[2]}\n"
 

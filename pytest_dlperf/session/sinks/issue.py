@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from pytest_dlperf.core.outcome import results_from_json
 from pytest_dlperf.report import pull_request
+from pytest_dlperf.report.gate import gate_name
 from pytest_dlperf.session.sinks.post import request
 
 _API: Final = "https://api.github.com"
@@ -17,7 +18,7 @@ LABEL: Final = "pytest-dlperf"
 
 
 def issue(results: Mapping[str, Any]) -> str | None:
-    """Open an issue of what failed, or comment the one that is open; return its address.
+    """Open an issue of what failed, or comment the open one of this gate; return its address.
 
     The repository is that of ``GITHUB_REPOSITORY``, the token ``GITHUB_TOKEN``. Where nothing
     failed, nothing is sent. Raises ``ValueError`` where one of the two is not set, and what
@@ -31,8 +32,7 @@ def issue(results: Mapping[str, Any]) -> str | None:
     api = os.environ.get("GITHUB_API_URL", "").strip() or _API
     issues = f"{api.rstrip('/')}/repos/{quote(repository)}/issues"
     headers = {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
-    classes = sorted({o.environment.machine_class for o in outcomes if o.environment})
-    title = f"Training performance on {', '.join(classes) or 'an unknown machine'}"
+    title = f"Training performance: {gate_name()}"
     body = {"body": pull_request.render(outcomes)}
     query = urlencode({"state": "open", "labels": LABEL, "per_page": 100})
     open_issues = request(f"{issues}?{query}", headers=headers)

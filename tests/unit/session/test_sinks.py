@@ -183,6 +183,7 @@ def forge(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     monkeypatch.setenv("GITHUB_API_URL", server.address)
     monkeypatch.setenv("GITHUB_REPOSITORY", "our/models")
     monkeypatch.setenv("GITHUB_TOKEN", "hunter2-hunter2")
+    monkeypatch.setenv("DLPERF_GATE", "nightly")
     server.answers["GET", ISSUES] = []
     server.answers["POST", ISSUES] = {"html_url": "https://forge/issues/1"}
     server.answers["POST", f"{ISSUES}/7/comments"] = {"html_url": "https://forge/issues/7#c"}
@@ -194,7 +195,7 @@ def test_an_issue_is_opened_for_what_failed(forge: Server):
     (asked, query, _), (_, _, made) = forge.posted
     assert asked == "GET"
     assert query == f"{ISSUES}?state=open&labels=pytest-dlperf&per_page=100"
-    assert made["title"] == f"Training performance on {machine_class()}"
+    assert made["title"] == "Training performance: nightly"
     assert made["labels"] == ["pytest-dlperf"]
     assert "10 % slower" in made["body"]
     assert "1 case: 1 regressed" in made["body"], "what passed is no part of it"
@@ -202,7 +203,7 @@ def test_an_issue_is_opened_for_what_failed(forge: Server):
 
 
 def test_the_open_issue_is_commented(forge: Server):
-    title = f"Training performance on {machine_class()}"
+    title = "Training performance: nightly"
     others = [{"number": 3, "title": "another"}, {"number": 9, "title": title}]
     forge.answers["GET", ISSUES] = [*others, {"number": 7, "title": title}]
     assert deliver(["issue"], FAILED) == ["sink issue: sent to https://forge/issues/7#c"]
@@ -211,8 +212,12 @@ def test_the_open_issue_is_commented(forge: Server):
     assert set(made) == {"body"}
 
 
-def machine_class() -> str:
-    return str(json.loads(FAILED)["outcomes"][0]["environment"]["machine_class"])
+def test_the_issue_of_a_gate_is_found_by_what_failed_before_it_measured(forge: Server):
+    unmeasured_one = json_.render([replace(unmeasured(case(), Verdict.ERROR, "x"), failed=True)])
+    for failed in (FAILED, unmeasured_one):
+        deliver(["issue"], failed)
+    first, second = [made["title"] for method, _, made in forge.posted if method == "POST"]
+    assert first == second
 
 
 def test_nothing_is_sent_to_a_repository_where_nothing_failed(forge: Server):
