@@ -29,7 +29,7 @@ _SIGNS: Final = {Standing.FAILED: "❌", Standing.APART: "⚠️", Standing.PASS
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """Return the comment; its first line is that of the gate, whatever became of its session."""
+    """Return the comment; its first line is that of the gate, however its session ended."""
     first = f"{marker()}\n"
     return first + summary(outcomes, limit_bytes=COMMENT_BYTES - _size(first))
 

@@ -74,10 +74,7 @@ class Scene(Cluster):
                 fault=f"two nodes: {name}",
                 seen=self._shortened(reason.partition("\n")[0]),
                 verdict="error",
-                seconds=max(0.0, seconds),
-                processes=0,
-                locks=0,
-                records="kept" if kept else "none were written",
+                has_records=bool(kept),
             )
         )
 
