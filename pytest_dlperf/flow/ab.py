@@ -16,7 +16,7 @@ from pytest_dlperf.core.arm import ReadyArm, Reported
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.errors import BudgetSpentError, CaseError, DlperfError
 from pytest_dlperf.core.measurement import Measurement
-from pytest_dlperf.core.outcome import Against
+from pytest_dlperf.core.outcome import Against, Outcome
 from pytest_dlperf.core.run import MeasuredRun, Problem
 from pytest_dlperf.core.verdict import Comparison, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
@@ -247,7 +247,22 @@ class _Pairs:
         self._report(pair, number, wanted)
         for side, launched in pair.items():
             self._runs[side].append(launched)
+        self._keep_so_far()
         return ""
+
+    def _keep_so_far(self) -> None:
+        """Keep the pairs so far: a session may be ended, or killed, before they decide."""
+        bench, now = self._runners[NOW].bench, self._measurement(NOW)
+        bench.runs.keep_pairs(
+            Outcome(
+                case=self._case,
+                judgement=plain_judgement(Verdict.NOT_RUN, "its pairs are not judged yet"),
+                measurement=now,
+                against=self._against(self._measurement(BEFORE)),
+                environment=bench.hosts.environment(self._case, self._first_facts()[0]),
+                folder=str(bench.folder / self._case.id),
+            )
+        )
 
     def _lengthen_window(self, pair: dict[str, MeasuredRun], wanted: int) -> bool:
         """Make the window longer where the first ``pair`` shows that it is short, and say so.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.cases.possible import check_data, check_possible, check_traceable
 from pytest_dlperf.cases.selection import ASK_FOR_LESS, fits
@@ -33,6 +33,13 @@ from pytest_dlperf.store.history.session_runs import SessionRuns
 
 if TYPE_CHECKING:
     from pytest_dlperf.flow.from_logs import LogFolder
+
+
+#: Folders in that of the session, of the pairs of a second stage: with the code of the last stored
+#: session, with that of the anchor, and with the packages of a stored session.
+PAIRS: Final = "pairs"
+ANCHOR: Final = "anchor"
+PACKAGES_OF_BEFORE: Final = "packages"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from pytest_dlperf.core.verdict import GOOD, NEVER, Judgement, Verdict
 from pytest_dlperf.core.wire_records import RunFacts
 from pytest_dlperf.flow.ab import compare_arms
 from pytest_dlperf.flow.ab_imports import is_source
+from pytest_dlperf.flow.bench import ANCHOR, PAIRS
 from pytest_dlperf.flow.environment_change import EnvironmentChange
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.package_pairs import ByPackages, change_since, is_asked_for
@@ -36,10 +37,6 @@ from pytest_dlperf.launch.arms.git import missing_commit, top_of
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench
 
-#: Folder of the pairs' runs in that of the session.
-_FOLDER = "pairs"
-#: The same of pairs with the anchor.
-_FOLDER_OF_ANCHOR = "anchor"
 _IF_IT_FAILS: Final = (
     "link files that git ignores (ini dlperf_arm_link), or store a session of code that runs here"
 )
@@ -304,7 +301,7 @@ def _paired(
     if not _has_time(bench, stored):
         raise BudgetSpentError(case.id)
     bench.watcher.confirms(case, short_commit(stage.session.commit))
-    folder = _FOLDER_OF_ANCHOR if stage.anchor else _FOLDER
+    folder = ANCHOR if stage.anchor else PAIRS
     pairs = bench.in_pairs(RefArm(ref=stage.session.commit), folder)
     if not stage.anchor:
         return compare_arms(case, pairs, workload_folder=workload_folder)

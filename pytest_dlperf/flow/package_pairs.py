@@ -18,6 +18,7 @@ from pytest_dlperf.core.outcome import PackagePairs
 from pytest_dlperf.core.packages import PackageChange
 from pytest_dlperf.core.verdict import GOOD, NEVER, WITH_PACKAGES, Judgement, Verdict
 from pytest_dlperf.flow.ab import compare_arms
+from pytest_dlperf.flow.bench import PACKAGES_OF_BEFORE
 from pytest_dlperf.flow.environment_change import EnvironmentChange, environment_change, words_of
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.judge.two_stages import decided_by_packages, decided_by_pairs
@@ -29,8 +30,6 @@ from pytest_dlperf.launch.arms.package_search import Group, groups_of, search
 if TYPE_CHECKING:
     from pytest_dlperf.flow.bench import Bench
 
-#: Folder of the pairs' runs in that of the session.
-_FOLDER: Final = "packages"
 #: Packages that a command names; the first brings what it needs.
 _NAMED: Final = 3
 
@@ -81,7 +80,7 @@ class ByPackages:
         """
         try:
             self._check_possible()
-            paired = self._compare(self._exchanged, _FOLDER)
+            paired = self._compare(self._exchanged, PACKAGES_OF_BEFORE)
             self._check_packages(paired)
         except BudgetSpentError:
             return self._without_pairs(stored, code, self._spent)
@@ -208,7 +207,7 @@ class ByPackages:
                 return True
             asked += 1
             chosen = [by_name[name] for name in names]
-            paired = self._compare(chosen, f"{_FOLDER}/{asked}", bench)
+            paired = self._compare(chosen, f"{PACKAGES_OF_BEFORE}/{asked}", bench)
             assert paired.measurement is not None
             pairs += len(paired.measurement.runs) + len(paired.measurement.disturbed_runs)
             verdict = paired.judgement.speed_verdict

@@ -66,7 +66,7 @@ def outcome_without_verdict(
 
 
 def _unfinished(planned: Planned, resources: Resources, why: str) -> Outcome | None:
-    """Return the outcome of runs without a verdict; None where the case has no run.
+    """Return the outcome of runs, or pairs, without a verdict; None where the case has none.
 
     Raises what ``flow.unfinished`` does.
     """
@@ -74,7 +74,7 @@ def _unfinished(planned: Planned, resources: Resources, why: str) -> Outcome | N
     if resources.jobs is not None or not has_runs:
         return None
     case, runs = planned.case, resources.bench.runs
-    if not runs.load(case) and not runs.failure(case):
+    if not (runs.load(case) or runs.failure(case) or runs.pairs(case)):
         return None
     return unfinished(case, resources.bench_of(case), why, workload_folder=planned.folder)
 

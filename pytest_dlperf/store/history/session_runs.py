@@ -102,21 +102,25 @@ class SessionRuns:
 
     def fail(self, case: Case, why: str) -> None:
         """Remember that a run of ``case`` failed: no other process is to launch it again."""
-        path = self._failure(case)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}")
-        temporary.write_text(writable(why) or "a run failed", encoding="utf-8")
-        temporary.replace(path)
+        _replace(self._failure(case), writable(why) or "a run failed")
 
     def failure(self, case: Case) -> str:
         """Return why a run of ``case`` failed; empty if none did."""
         path = self._failure(case)
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
+    def keep_pairs(self, outcome: Outcome) -> None:
+        """Remember the pairs of a case so far, by an outcome without a verdict."""
+        _replace(self._pairs(outcome.case), json.dumps(outcome_to_json(outcome)))
+
+    def pairs(self, case: Case) -> Outcome | None:
+        """Return the outcome with the pairs of ``case`` so far; None before the first."""
+        return _outcome_in(self._pairs(case))
+
     def forget(self, case: Case) -> bool:
         """Forget the runs of ``case``, and their failure; return whether there were any."""
         with self.exclusive(case):
-            files = [self._path(case), self._failure(case)]
+            files = [self._path(case), self._failure(case), self._pairs(case)]
             is_there = any(file.exists() for file in files)
             for file in files:
                 file.unlink(missing_ok=True)
@@ -138,27 +142,37 @@ class SessionRuns:
 
     def keep(self, outcome: Outcome) -> None:
         """Remember the outcome of a case for a further attempt of its test; raise ``OSError``."""
-        path = self._outcome(outcome.case)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(outcome_to_json(outcome)), encoding="utf-8")
-        temporary.replace(path)
+        _replace(self._outcome(outcome.case), json.dumps(outcome_to_json(outcome)))
 
     def outcome(self, case: Case) -> Outcome | None:
         """Return the outcome of ``case`` so far; None without one."""
-        path = self._outcome(case)
-        if not path.exists():
-            return None
-        return outcome_from_json(json.loads(path.read_text(encoding="utf-8")))
+        return _outcome_in(self._outcome(case))
 
     def _outcome(self, case: Case) -> Path:
         return self._path(case).with_name("outcome.json")
+
+    def _pairs(self, case: Case) -> Path:
+        return self._path(case).with_name("pairs.json")
 
     def _failure(self, case: Case) -> Path:
         return self._path(case).with_name("failed.txt")
 
     def _path(self, case: Case) -> Path:
         return self._folder / case.id / "runs.jsonl"
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write ``text`` into ``path`` whole or not at all; raise ``OSError``."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _outcome_in(path: Path) -> Outcome | None:
+    if not path.exists():
+        return None
+    return outcome_from_json(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _whole(line: str) -> dict[str, Any] | None:
