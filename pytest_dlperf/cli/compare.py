@@ -34,6 +34,7 @@ from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.flow.hosts import Hosts
 from pytest_dlperf.flow.log_unit import known_unit
 from pytest_dlperf.flow.pipeline import run_case
+from pytest_dlperf.flow.watcher import STARTING
 from pytest_dlperf.judge.verdict import reworded
 from pytest_dlperf.judge.words.options import Options
 from pytest_dlperf.launch.arms.git import Preparation
@@ -285,6 +286,11 @@ class _Lines:
 
     def traces(self, case: Case, number: int, of: int, words: str) -> None:
         """Do nothing."""
+
+    def profiles(self, case: Case, number: int, of: int, words: str) -> None:
+        """Print that it begins."""
+        if words == STARTING:
+            self._print(f"{case.id} profile {number}/{of}")
 
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Print what a run measured."""

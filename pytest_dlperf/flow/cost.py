@@ -24,6 +24,7 @@ from pytest_dlperf.core.wire_cost import CostRecord
 from pytest_dlperf.core.wire_records import FrameworkRecord, RunFacts
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.prediction_errors import prediction_errors
+from pytest_dlperf.flow.watcher import STARTING
 from pytest_dlperf.judge.cost import cost_comparison, cost_findings, differing_conditions
 from pytest_dlperf.judge.predicted_time import predicted_time
 from pytest_dlperf.judge.verdict import judgement_by
@@ -148,7 +149,7 @@ def _traced(case: Case, bench: Bench, workload_folder: str, *, number: int, of: 
             looked_s = time.monotonic()
             watcher.traces(case, number, of, trace_progress(folder))
 
-    watcher.traces(case, number, of, "starting")
+    watcher.traces(case, number, of, STARTING)
     return cost_of(execute(plan, on_tick=tick), case.id)
 
 

@@ -26,6 +26,7 @@ from pytest_dlperf.core.wire_profile import (
 )
 from pytest_dlperf.flow.looks import Measured
 from pytest_dlperf.flow.runner import Runner
+from pytest_dlperf.flow.watcher import STARTING
 from pytest_dlperf.judge.explain.attribution import attribute, rank_of
 from pytest_dlperf.judge.explain.operator_changes import Profile, kept_record
 from pytest_dlperf.judge.explain.stacks_alone import has_stacks_alone
@@ -33,7 +34,7 @@ from pytest_dlperf.judge.verdict import with_finding, without_findings
 from pytest_dlperf.launch.process.execute import execute
 from pytest_dlperf.measure.exhausted import file_words
 from pytest_dlperf.measure.failure import cause_of
-from pytest_dlperf.measure.records import RankRecords, read_records
+from pytest_dlperf.measure.records import RankRecords, read_progress, read_records
 from pytest_dlperf.store.baseline import profile_file
 
 if TYPE_CHECKING:
@@ -107,7 +108,10 @@ def explain(
     traces: dict[str, str] = {}
     for number, side in enumerate(order, start=1):
         try:
-            launched = _profiled(case, runners[side], number, measured, is_before=side != now)
+            runner.bench.watcher.profiles(case, number, len(order), STARTING)
+            launched = _profiled(
+                case, runners[side], (number, len(order)), measured, is_before=side != now
+            )
         except KeyboardInterrupt as interrupt:
             # The verdict is known, and would be lost
             runner.bench.interrupted(interrupt)
@@ -241,10 +245,13 @@ class _Profiled:
 
 
 def _profiled(
-    case: Case, runner: Runner, number: int, measured: Measured, *, is_before: bool
+    case: Case, runner: Runner, place: tuple[int, int], measured: Measured, *, is_before: bool
 ) -> _Profiled:
-    """Launch ``case`` once with a profile; raise ``DlperfError`` if there is none."""
-    bench = runner.bench
+    """Launch ``case`` once with a profile; raise ``DlperfError`` if there is none.
+
+    ``place`` is the number of the launch, and of how many.
+    """
+    bench, (number, of) = runner.bench, place
     steps = _steps(case, measured, is_before=is_before)
     plan = runner.plan(case, f"explain{number}", profile=steps)
     limit_s = min(plan.timeout_s, _LONGER * _longest_s(measured) + _MORE_S)
@@ -252,11 +259,12 @@ def _profiled(
         if not budget.allows(_longest_s(measured)):
             raise ProfileError(f"the budget of {budget.text} is spent")
         limit_s = min(limit_s, budget.left_s)
-    run = execute(
-        replace(plan, timeout_s=limit_s),
-        lease=runner.lease,
-        on_tick=lambda folder: bench.watcher.tick(case, folder),
-    )
+
+    def tick(folder: Path) -> None:
+        done = min((rank.iterations for rank in read_progress(folder)), default=0)
+        bench.watcher.profiles(case, number, of, f"{max(done, 0)} iterations")
+
+    run = execute(replace(plan, timeout_s=limit_s), lease=runner.lease, on_tick=tick)
     records = read_records(Path(plan.records))
     profiles = {rank.rank: rank.by_kind["profile"] for rank in records if rank.wrote("profile")}
     problems = [profile["problem"] for profile in profiles.values() if "problem" in profile]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import RunSummary
+
+#: The words of a trace or a profile that begins.
+STARTING: Final = "starting"
 
 
 class Watcher(Protocol):
@@ -28,6 +31,10 @@ class Watcher(Protocol):
         """Show how far trace ``number`` of so many has come, in its own words."""
         ...
 
+    def profiles(self, case: Case, number: int, of: int, words: str) -> None:
+        """Show how far launch ``number`` of so many with a profile has come."""
+        ...
+
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Note what a run measured."""
         ...
@@ -41,5 +48,5 @@ class Watcher(Protocol):
         ...
 
     def queued(self, name: str, words: str) -> None:
-        """Note the state of the job of a case, or of the probe, in its scheduler."""
+        """Note the state of the job of a case, or of the probe, in its scheduler; or of an arm."""
         ...

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from pytest_dlperf.core.arm import Reported
+from pytest_dlperf.core.run import LaunchPlan, Run
 from pytest_dlperf.core.verdict import NEVER
 from pytest_dlperf.flow.bench import Bench, Policy, SideBySide, Stored
 from pytest_dlperf.flow.budget import Budget
 from pytest_dlperf.flow.holding import GpuUse
 from pytest_dlperf.flow.hosts import Hosts
 from pytest_dlperf.flow.same_code import reported_here
+from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.arms.git import Preparation
 from pytest_dlperf.launch.arms.make import Arms
 from pytest_dlperf.launch.process.execute import execute
+from pytest_dlperf.report import figures
 from pytest_dlperf.session.folder import digest_of_inherited
 from pytest_dlperf.session.settings import Settings
 from pytest_dlperf.store.history.session_runs import SessionRuns
@@ -21,13 +26,16 @@ from pytest_dlperf.store.history.session_runs import SessionRuns
 if TYPE_CHECKING:
     from pytest_dlperf.session.resources import Resources
 
+#: Seconds between two lines about what prepares an arm.
+_TOLD_EVERY_S: Final = 10
+
 
 def make_bench(resources: Resources) -> Bench:
     """Return the bench of a session; the time of its budget starts."""
     _ = resources.checkout  # as it is before anything is measured
     settings = resources.settings
     budget = None if settings.budget_s is None else Budget.starting_now(settings.budget_s)
-    against, arms = settings.against, _arms(settings)
+    against, arms = settings.against, _arms(settings, resources.watcher)
     # The process of xdist's controller reads those of its workers
     inherited = "" if resources.folder_of_workers else digest_of_inherited()
     return Bench(
@@ -86,11 +94,24 @@ def _policy(settings: Settings, budget: Budget | None) -> Policy:
     )
 
 
-def _arms(settings: Settings) -> Arms:
+def _arms(settings: Settings, watcher: Watcher) -> Arms:
     return Arms(
         folder=settings.workdir / "arms",
         rootdir=settings.rootdir,
         python=settings.place.python,
         preparation=Preparation(setup=settings.arm_setup, links=tuple(settings.arm_links)),
-        execute=execute,
+        execute=lambda plan: _execute_told(plan, watcher),
     )
+
+
+def _execute_told(plan: LaunchPlan, watcher: Watcher) -> Run:
+    """Run what prepares an arm; every ten seconds a line says that it goes on."""
+    began_s = time.monotonic()
+
+    def tick(_: Path) -> None:
+        if (tens := int(time.monotonic() - began_s) // _TOLD_EVERY_S) > 0:
+            took = figures.duration(tens * _TOLD_EVERY_S)
+            log = Path(plan.workdir) / "output.log"
+            watcher.queued("dlperf", f"prepares the other version, {took} so far; see {log}")
+
+    return execute(plan, on_tick=tick)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pytest_dlperf.core.case import Case
 from pytest_dlperf.core.run import RunSummary
 from pytest_dlperf.flow.log_unit import known_unit
+from pytest_dlperf.flow.watcher import STARTING
 from pytest_dlperf.measure.records import read_progress
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.printable import clipped, columns, shortened, shown
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Columns that an id keeps on a narrow terminal.
 _ID: Final = 16
-#: Seconds between two lines about a trace, where no line moves.
+#: Seconds between two lines about a trace or a profile, where no line moves.
 _TOLD_EVERY_S: Final = 10.0
 
 
@@ -79,6 +80,9 @@ class Quiet:
     def traces(self, case: Case, number: int, of: int, words: str) -> None:
         """Do nothing."""
 
+    def profiles(self, case: Case, number: int, of: int, words: str) -> None:
+        """Do nothing."""
+
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Forget it."""
         self._run = ""
@@ -125,8 +129,9 @@ class Live(Quiet):
         self._case_id = ""
         #: Whether the terminal's line is ours: what pytest has written on it stays.
         self._has_line = False
-        #: When a trace was told of last, where no line moves.
+        #: When a trace or a profile was told of last, where no line moves.
         self._told_s = 0.0
+        self._profile_began_s = 0.0
 
     def expect(self, forecast: Forecast) -> None:
         """Take what the session is to measure."""
@@ -161,7 +166,7 @@ class Live(Quiet):
         self._number, self._of = number, max(number, of)
         self._place, self._rate = (0, 0.0), ""
         if self._moving:
-            self._move(case, "starting")
+            self._move(case, STARTING)
 
     def tick(self, case: Case, workdir: Path) -> None:
         """Show iteration, rate and time left."""
@@ -170,7 +175,7 @@ class Live(Quiet):
             return
         iterations = min((p.iterations for p in read_progress(workdir)), default=-1)
         if iterations < 0:
-            self._move(case, "starting")
+            self._move(case, STARTING)
             return
         before, at_s = self._place
         now_s = time.monotonic()
@@ -192,17 +197,32 @@ class Live(Quiet):
 
     def traces(self, case: Case, number: int, of: int, words: str) -> None:
         """Show it, where the line moves; else say it once in a while."""
-        self._number, self._of = number, of
+        self._launch_goes_on(case, "trace", (number, of), words)
+
+    def profiles(self, case: Case, number: int, of: int, words: str) -> None:
+        """Show it, where the line moves; else say that it begins, and then once in a while."""
+        if words == STARTING:
+            self._profile_began_s = time.monotonic()
+            if not self._moving:
+                self._line(f"dlperf: {case.id}: profile {number} of {of}")
+        else:
+            took_s = time.monotonic() - self._profile_began_s
+            words = f"{figures.duration(took_s)} so far, {words}"
+        self._launch_goes_on(case, "profile", (number, of), words)
+
+    def _launch_goes_on(self, case: Case, noun: str, place: tuple[int, int], words: str) -> None:
+        """Show how far a launch has come with a trace or a profile: its number, of how many."""
+        self._number, self._of = place
         if self._moving:
-            self._move(case, words or "starting", noun="trace")
+            self._move(case, words or STARTING, noun=noun)
             return
         now_s = time.monotonic()
-        if words == "starting":
+        if words == STARTING:
             self._told_s = now_s
         elif words and now_s - self._told_s >= _TOLD_EVERY_S:
             self._told_s = now_s
-            arm = f" {number} of {of}" if of > 1 else ""
-            self._line(f"dlperf: {case.id}: trace{arm}: {words}")
+            number = f" {self._number} of {self._of}" if self._of > 1 else ""
+            self._line(f"dlperf: {case.id}: {noun}{number}: {words}")
 
     def run_ended(self, case: Case, run: RunSummary) -> None:
         """Say what a run measured."""

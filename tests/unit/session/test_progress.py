@@ -63,16 +63,26 @@ def test_the_rate_is_by_the_work_that_ranks_said(
     assert " 128.0 samples/s" in rate_of_a_run(2)
 
 
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the lines that are told."""
+    lines: list[str] = []
+    monkeypatch.setattr(progress, "write_line", lambda _, text: lines.append(text))
+    return lines
+
+
+def live_on(terminal: Terminal) -> progress.Live:
+    plugins = {"terminalreporter": terminal}
+    config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
+    return progress.Live(config)
+
+
 def test_where_no_line_moves_a_trace_is_told_of_every_ten_seconds(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, told: list[str]
 ) -> None:
     terminal = Terminal()
     terminal.isatty = False
-    plugins = {"terminalreporter": terminal}
-    config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
-    told: list[str] = []
-    monkeypatch.setattr(progress, "write_line", lambda _, text: told.append(text))
-    live = progress.Live(config)
+    live = live_on(terminal)
     for second, words in enumerate(
         ["starting", *[f"step 1 of 2, {n} operators" for n in range(25)]]
     ):
@@ -81,3 +91,33 @@ def test_where_no_line_moves_a_trace_is_told_of_every_ten_seconds(
     assert told == [
         f"dlperf: {case().id}: trace 1 of 2: step 1 of 2, {n} operators" for n in (9, 19)
     ]
+
+
+def test_where_no_line_moves_a_profile_is_told_of_at_its_begin_and_every_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    terminal = Terminal()
+    terminal.isatty = False
+    live = live_on(terminal)
+    for second in range(26):
+        monkeypatch.setattr(progress.time, "monotonic", lambda second=second: float(second))
+        # As while a rank writes its profile: no iteration is done any more
+        live.profiles(case(), 2, 4, "starting" if second == 0 else "12 iterations")
+    start = f"dlperf: {case().id}: profile 2 of 4"
+    assert told == [
+        start,
+        f"{start}: 0:10 so far, 12 iterations",
+        f"{start}: 0:20 so far, 12 iterations",
+    ]
+
+
+def test_the_moving_line_says_that_it_is_a_profile(told: list[str]) -> None:
+    terminal = Terminal()
+    live = live_on(terminal)
+    live.run_starts(case(), 6, 6)
+    for words in ("starting", "3 iterations"):
+        live.profiles(case(), 1, 4, words)
+    assert [line.removeprefix(f"{case().id} ") for line in terminal.lines[-2:]] == [
+        "profile 1/4 starting", "profile 1/4 0:00 so far, 3 iterations",
+    ]  # fmt: skip
+    assert told == []
