@@ -81,6 +81,12 @@ CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
+LIBRARY = """
+with torch.autocast(y.device.type, dtype=torch.bfloat16):
+    dtype = (y @ y).dtype
+"""
+
+
 @contextlib.contextmanager
 def cuda_autocast(dtype: torch.dtype) -> Iterator[None]:
     """PyTorch's own, which needs no GPU where nothing is computed; its context asks for one."""
@@ -96,7 +102,11 @@ def cuda_autocast(dtype: torch.dtype) -> Iterator[None]:
 
 @contextlib.contextmanager
 def trace_autocast(**given: Any) -> Iterator[None]:
-    with fake_device(Places(), as_gpu=True), gpu_autocast(), torch.autocast("cuda", **given):
+    with (
+        fake_device(Places(), as_gpu=True),
+        gpu_autocast(Places(), set()),
+        torch.autocast("cuda", **given),
+    ):
         yield
 
 
@@ -133,6 +143,22 @@ def test_autocast_is_in_half_precision_unless_told():
         assert torch.is_autocast_enabled()
         assert torch.get_autocast_dtype("cuda") == torch.float16
     assert torch.get_autocast_dtype("cpu") == torch.bfloat16
+
+
+def test_autocast_of_the_cpu_casts_nothing_of_the_device():
+    notes: set[str] = set()
+    with fake_device(Places(), as_gpu=True), gpu_autocast(Places(), notes):
+        y = torch.empty(8, 8, device=DEVICE)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert (y @ y).dtype == torch.float32
+            with torch.autocast("cuda"), torch.autocast(device_type="cpu", enabled=False):
+                assert (y @ y).dtype == torch.float16
+        (note,) = notes
+        assert note.startswith("torch/test_gpu_autocast.py:")
+        # As of a library, which takes the device for a CPU
+        library = {"torch": torch, "y": y}
+        exec(compile(LIBRARY, torch.__file__, "exec"), library)
+        assert library["dtype"] == torch.bfloat16
 
 
 def test_weights_are_cast_once_until_autocast_ends():

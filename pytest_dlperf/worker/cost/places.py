@@ -23,9 +23,10 @@ _LIBRARIES: Final = tuple(
     )
 )
 _WORKER: Final = f"{_PACKAGE / 'worker'}/"
-#: Files of PyTorch between an operator and the mode that sees it.
+#: Files of PyTorch between an operator, or a context, and what sees it.
 _DISPATCHING: Final = (
     "torch/_compile.py", "torch/_dynamo/eval_frame.py", "torch/_ops.py",
+    "torch/amp/autocast_mode.py", "torch/cpu/amp/autocast_mode.py",
     "torch/utils/_python_dispatch.py",
 )  # fmt: skip
 #: Names of folders in which pip, and Debian's, install what they install.
@@ -59,7 +60,7 @@ class Places:
         return ""
 
     def is_own_call(self) -> bool:
-        """Return whether the program itself called the operator that is seen, and no library."""
+        """Return whether the program itself called what is seen, and no library did."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             file = frame.f_code.co_filename

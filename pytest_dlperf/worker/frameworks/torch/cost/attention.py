@@ -11,8 +11,8 @@ from typing import Any, Final
 import torch
 from torch.nn import functional
 
+from pytest_dlperf.worker.cost.replaced import wrapped
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import is_on_device
-from pytest_dlperf.worker.frameworks.torch.cost.replaced import wrapped
 
 #: Widest head of FlashAttention, https://github.com/Dao-AILab/flash-attention.
 _WIDEST_HEAD: Final = 256

@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 
 from pytest_dlperf.core.wire_cost import CollectiveCost
+from pytest_dlperf.worker.cost.replaced import wrapped
 from pytest_dlperf.worker.cost.spread import spread_of
-from pytest_dlperf.worker.frameworks.torch.cost.replaced import wrapped
 from pytest_dlperf.worker.frameworks.torch.cost.storages import dtype_of, key_of, tensors_in
 
 #: Namespaces of operators that are collectives, or what belongs to them.

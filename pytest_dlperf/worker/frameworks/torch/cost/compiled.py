@@ -16,8 +16,8 @@ import torch
 from pytest_dlperf.core.wire_cost import PlaceCount
 from pytest_dlperf.worker import compiling
 from pytest_dlperf.worker.cost.places import Places
+from pytest_dlperf.worker.cost.replaced import replaced
 from pytest_dlperf.worker.frameworks.torch import watch
-from pytest_dlperf.worker.frameworks.torch.cost.replaced import replaced
 
 
 class Compiled:

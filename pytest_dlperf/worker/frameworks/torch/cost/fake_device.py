@@ -21,7 +21,7 @@ from torch.utils import _foreach_utils as foreach
 from torch.utils import _pytree as trees
 
 from pytest_dlperf.worker.cost.places import Places
-from pytest_dlperf.worker.frameworks.torch.cost.replaced import replaced, wrapped
+from pytest_dlperf.worker.cost.replaced import replaced, wrapped
 
 #: The device of a trace.
 DEVICE: Final = torch.device("cpu", 0)

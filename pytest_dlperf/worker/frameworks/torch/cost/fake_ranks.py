@@ -18,11 +18,11 @@ from torch.nn.parallel import distributed as data_parallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
+from pytest_dlperf.worker.cost.replaced import replaced, wrapped
 from pytest_dlperf.worker.frameworks.torch.cost.collectives import Collectives
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import DEVICE, on_fake_device
 from pytest_dlperf.worker.frameworks.torch.cost.memory import Memory
 from pytest_dlperf.worker.frameworks.torch.cost.module_paths import ModulePaths
-from pytest_dlperf.worker.frameworks.torch.cost.replaced import replaced, wrapped
 
 
 class FakeRanks:

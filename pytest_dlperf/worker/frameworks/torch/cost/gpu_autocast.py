@@ -18,8 +18,9 @@ from typing import Any, Final
 import torch
 from torch.utils import _pytree as trees
 
+from pytest_dlperf.worker.cost.places import Places
+from pytest_dlperf.worker.cost.replaced import replaced, wrapped
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import is_on_device
-from pytest_dlperf.worker.frameworks.torch.cost.replaced import replaced, wrapped
 
 _Cast = Callable[[torch.Tensor], torch.Tensor]
 
@@ -51,10 +52,11 @@ _CPU_RNN: Final = "mkldnn_rnn_layer"
 
 
 @contextlib.contextmanager
-def gpu_autocast() -> Iterator[None]:
+def gpu_autocast(places: Places, notes: set[str]) -> Iterator[None]:
     """Let the CPU's autocast do what that of CUDA does, while open.
 
-    What both cast to the dtype of autocast is left to PyTorch.
+    What both cast to the dtype of autocast is left to PyTorch. What the program itself asks for of
+    the CPU casts nothing of the device, and ``notes`` get a sentence about it.
     """
     casts = _Casts()
     on_cuda, on_cpu = operators_of("AutocastCUDA"), operators_of("AutocastCPU")
@@ -77,10 +79,51 @@ def gpu_autocast() -> Iterator[None]:
                 opened.enter_context(wrapped(torch, name, _answer_of_cpu))
             get_dtype = functools.partial(torch.get_autocast_dtype, "cpu")
             opened.enter_context(replaced(torch, "get_autocast_gpu_dtype", get_dtype))
+            opened.enter_context(_without_autocast_of_host(places, notes))
             yield
     finally:
         library._destroy()
         torch.set_autocast_dtype("cpu", before)
+
+
+@contextlib.contextmanager
+def _without_autocast_of_host(places: Places, notes: set[str]) -> Iterator[None]:
+    """Let autocast of the CPU do nothing where the program asks for it, while open.
+
+    A library that asks for it may mean the device, which it takes for a CPU.
+    """
+    of_host: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def noting(initialise: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(initialise)
+        def initialised(self: Any, *args: Any, **kwargs: Any) -> None:
+            initialise(self, *args, **kwargs)
+            device = kwargs.get("device_type", args[0] if args else "cuda")
+            if device == "cpu" and places.is_own_call():
+                of_host.add(self)
+                if self._enabled:
+                    notes.add(
+                        f"{places.here()} asks for autocast of the CPU, which casts nothing of a "
+                        "GPU: operators count in the dtypes that they have without it"
+                    )
+
+        return initialised
+
+    def unless_of_host(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def called(self: Any, *args: Any) -> Any:
+            if self not in of_host:
+                return method(self, *args)
+            return self if method.__name__ == "__enter__" else False
+
+        return called
+
+    with (
+        wrapped(torch.autocast, "__init__", noting),
+        wrapped(torch.autocast, "__enter__", unless_of_host),
+        wrapped(torch.autocast, "__exit__", unless_of_host),
+    ):
+        yield
 
 
 def operators_of(key: str) -> set[str]:

@@ -12,8 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from pytest_dlperf.core.wire_cost import PlaceCount
 from pytest_dlperf.worker.cost.places import Places
+from pytest_dlperf.worker.cost.replaced import replaced
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import is_on_device
-from pytest_dlperf.worker.frameworks.torch.cost.replaced import replaced
 from pytest_dlperf.worker.frameworks.torch.cost.storages import key_of
 
 #: Operators whose result has as many rows as the data say.

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from pytest_dlperf.core.wire_cost import MEMORY_KINDS, LiveCost, MemoryCost
+from pytest_dlperf.worker.cost.replaced import wrapped
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import is_on_device
-from pytest_dlperf.worker.frameworks.torch.cost.replaced import wrapped
 from pytest_dlperf.worker.frameworks.torch.cost.storages import key_of, storage_of
 
 

@@ -98,6 +98,7 @@ class RankTrace:
         self._paths, self._operators = ModulePaths(), Operators()
         self._collectives, self._memory = Collectives(), Memory()
         self._waits = HostWaits(places)
+        self._autocast_notes: set[str] = set()
         self._dispatch = Dispatch(
             self._paths, self._operators, self._collectives, self._memory, self._waits, progress
         )
@@ -132,7 +133,7 @@ class RankTrace:
                 job.work(arguments.work)
             autocast = opened.enter_context(contextlib.ExitStack())
             if on_gpu:
-                autocast.enter_context(gpu_autocast())
+                autocast.enter_context(gpu_autocast(self._places, self._autocast_notes))
             with self._dispatch.uncounted():
                 step = build(arguments.workload, job)
             with self._paths.follow(), self._compiled.as_plain_python():
@@ -215,6 +216,7 @@ class RankTrace:
     def notes(self) -> Iterator[str]:
         """Return what this trace cannot see of its workload, a sentence each."""
         yield from self._waits.notes
+        yield from self._autocast_notes
         if self._compiled.note:
             yield self._compiled.note
         for name, dtypes in self._operators.uncounted.items():
@@ -243,7 +245,7 @@ def _without_shapes_of_dtensors(dispatch: Dispatch) -> Iterator[None]:
     """Count nothing while a DTensor asks which shape a result will have."""
     from torch.distributed.tensor._sharding_prop import ShardingPropagator
 
-    from pytest_dlperf.worker.frameworks.torch.cost.replaced import wrapped
+    from pytest_dlperf.worker.cost.replaced import wrapped
 
     def wrap(method: Callable[..., Any]) -> Callable[..., Any]:
         def asked(*args: Any, **kwargs: Any) -> Any:

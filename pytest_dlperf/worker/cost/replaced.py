@@ -1,4 +1,4 @@
-"""Replaces attributes of PyTorch for as long as a step is traced."""
+"""Replaces attributes of a framework for as long as a step is traced."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 @contextlib.contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Let ``owner`` have ``value`` as its attribute ``name`` while open."""
-    before = getattr(owner, name)
-    is_own = name in vars(owner)
+    is_own, before = name in vars(owner), vars(owner).get(name)
     setattr(owner, name, value)
     try:
         yield
