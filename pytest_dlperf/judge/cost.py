@@ -22,6 +22,7 @@ from pytest_dlperf.core.finding import FigureValue, Finding, Weight, known_figur
 from pytest_dlperf.core.metric import Gate
 from pytest_dlperf.core.wire_cost import CostRecord, StageCost
 from pytest_dlperf.judge.cost_groups import group_changes, regrouped_calls
+from pytest_dlperf.judge.cost_order import order_notes
 from pytest_dlperf.judge.cost_places import changes_of, modules_of, sent_bytes, traffic_of
 
 #: Dtypes from the slowest products to the fastest; others are as fast as the halves. FLOPs that
@@ -85,7 +86,7 @@ def cost_comparison(
         changes=tuple(changes),
         modules=tuple(modules_of(before, now)),
         peak_by_kind={} if highest is None else dict(highest["by_kind"]),
-        notes=tuple(now.get("notes", ())),
+        notes=(*now.get("notes", ()), *order_notes(before, now)),
         elapsed_s=now.get("elapsed_s", 0.0),
     )
 

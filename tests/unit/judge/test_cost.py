@@ -134,6 +134,23 @@ def test_an_allowance_is_of_all_collectives():
     assert judged(both, now, {"regrouped": "24%"}).verdict is Verdict.REGRESSED
 
 
+def test_collectives_that_changed_places_are_told_and_not_judged():
+    first, second = gather(TENSOR, 800, "head"), gather(DATA, 80)
+    before, now = gathers(first, second, first), gathers(first, first, second)
+    assert judged(before, now).verdict is Verdict.PASSED
+    [note] = cost_comparison(before, now).notes
+    assert note.startswith(
+        "Collectives start in another order than before, first all-gather of head where "
+        "all-gather of blocks.* was"
+    )
+    # More of them is told by itself, and the order of a compiler is none of the program
+    assert not cost_comparison(before, gathers(first, first, second, second)).notes
+    assert not cost_comparison(before, before).notes
+    for record in (before, now):
+        record["framework"] = "jax"
+    assert not cost_comparison(before, now).notes
+
+
 @settings(deadline=None)
 @given(order=st.permutations(range(6)), lines=st.integers(1, 500))
 def test_equal_costs_pass_whatever_their_order_and_lines(order: list[int], lines: int):
