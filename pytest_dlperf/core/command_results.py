@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pytest_dlperf.core.case import Known
+from pytest_dlperf.core.cost import CostFigure
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import PartChange
 
@@ -362,6 +363,22 @@ class Explained:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Counted:
+    """The figures of a step's cost in an outcome of a series."""
+
+    case_id: str
+    machine_class: str
+    node: str
+    #: As those of the series.
+    conditions: Mapping[str, str]
+    time: str
+    commit: str
+    verdict: str
+    sentence: str
+    figures: tuple[CostFigure, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class HistoryFound:
     """The result of a ``dlperf history`` command; what it did not look for is empty."""
 
@@ -373,6 +390,7 @@ class HistoryFound:
     bisection: Bisection | None = None
     #: Those of a case, the oldest first.
     explained: tuple[Explained, ...] = ()
+    counted: tuple[Counted, ...] = ()
     #: Series that were searched for changes.
     searched: int = 0
     #: Number of outcomes that are not used for a level, by reason.

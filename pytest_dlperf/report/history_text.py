@@ -10,6 +10,7 @@ from typing import Final
 
 from pytest_dlperf.core.command_results import (
     Change,
+    Counted,
     Explained,
     HistoryFound,
     Point,
@@ -20,6 +21,7 @@ from pytest_dlperf.core.command_results import (
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.report import figures
 from pytest_dlperf.report.aligned import aligned
+from pytest_dlperf.report.history_costs import costs_of
 from pytest_dlperf.report.printable import one_line, printable
 
 _CASES: Final = ("case", "machine class", "node", "outcomes", "first", "last")
@@ -44,16 +46,25 @@ def render_series(history: HistoryFound, *, last: int) -> str:
 
 
 def render_explained(history: HistoryFound, case: str) -> str:
-    """Return the parts of each series' explained outcomes beside each other, the oldest first.
+    """Return the parts, or costs, of each series' outcomes beside each other, the oldest first.
 
-    The last column is what each part grew by, from the first figure to the last.
+    The last column is what each part, or figure, grew by, from the first to the last.
     """
-    if not history.explained:
+    if not history.explained and not history.counted:
         return (
             f"no outcome of {case} has the parts of its steps; a regression against pairs or a "
             "stored profile has them, and --dlperf-explain=always"
         )
     lines: list[str] = []
+    for head, of_cost in itertools.groupby(history.counted, _head):
+        counted = list(of_cost)
+        lines += [*head, *costs_of(counted), ""]
+        lines += [
+            f"  {outcome.time} {short_commit(outcome.commit)} {outcome.verdict}: "
+            f"{outcome.sentence}"
+            for outcome in counted
+        ]
+        lines.append("")
     for head, of_series in itertools.groupby(history.explained, _head):
         outcomes = list(of_series)
         lines += [*head, *_parts_of(outcomes), ""]
@@ -171,7 +182,7 @@ def _series(series: Series, changes: Sequence[Change], last: int) -> list[str]:
     return lines
 
 
-def _head(series: Series | Explained) -> list[str]:
+def _head(series: Series | Explained | Counted) -> list[str]:
     """Return the lines that name a series: its case, its place, and what it is under."""
     lines = [f"{series.case_id} on {_place(series.machine_class, series.node)}"]
     if series.conditions:

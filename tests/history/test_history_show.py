@@ -6,9 +6,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from pytest_dlperf.core.cost import COST_CLASS
 from pytest_dlperf.core.outcome import Explanation, Outcome, PartChange
+from pytest_dlperf.judge.cost import cost_comparison, cost_findings
+from pytest_dlperf.judge.verdict import judgement_by
 from pytest_dlperf.store.history.address import Address
 from pytest_dlperf.store.history.append import append
+from tests.helpers.costs import LAYERS, PRODUCT_FLOPS, cost_record, operator_in
 from tests.helpers.history_builders import case, outcome, text
 
 CASE = case().id
@@ -75,6 +79,36 @@ def test_what_the_oldest_was_compared_with_comes_before_it(here: Address, capsys
     lines = [" ".join(line.split()) for line in text(capsys, "show", CASE).splitlines()]
     assert "before" in lines[1]
     assert lines[2] == "compute 4.00 50.00 +46.00"
+
+
+def counted(day: int, node: str, products: int) -> Outcome:
+    def change(stage: dict[str, Any]) -> None:
+        operator_in(stage, "blocks.*.mlp").update(
+            calls=products * LAYERS, flops=products * LAYERS * PRODUCT_FLOPS
+        )
+
+    cost = cost_comparison(cost_record(), cost_record(change))
+    judgement = judgement_by(cost_findings(cost, against="the baseline"))
+    found = outcome(day, node=node)
+    assert found.environment is not None
+    environment = replace(found.environment, machine_class=COST_CLASS)
+    return replace(
+        found, measurement=None, environment=environment, judgement=judgement, cost=cost
+    )
+
+
+def test_figures_of_a_cost_are_one_series_whatever_node_traced_them(here: Address, capsys: Any):
+    costs = [counted(0, "runner-1", 3), counted(1, "runner-2", 3), counted(2, "runner-3", 4)]
+    append(here, "s", [*costs, outcome(3)])
+    lines = [" ".join(line.split()) for line in text(capsys, "show", CASE).splitlines()]
+    assert [line for line in lines if line.startswith(CASE)] == [f"{CASE} on cost"]
+    rows = {line.split(" ")[0]: line for line in lines}
+    assert rows["launches"] == "launches 451 451 483 +32"
+    assert rows["FLOPs"].endswith("+64 GFLOP")
+    assert "regressed: blocks.*.mlp: 3 to 4 mm a layer" in " ".join(lines)
+    assert "graph breaks" not in " ".join(lines)
+    [_, _, last] = json.loads(text(capsys, "show", CASE, "--json"))["counted"]
+    assert {f["name"]: f["now"] for f in last["figures"]}["launches"] == 483
 
 
 def test_without_profiles_it_says_how_to_have_them(here: Address, capsys: Any):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import itertools
+import operator
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,11 +21,13 @@ from pytest_dlperf.core.codec import encode
 from pytest_dlperf.core.command_results import (
     Bisection,
     Change,
+    Counted,
     Explained,
     HistoryFound,
     JudgedPoint,
     Series,
 )
+from pytest_dlperf.core.cost import COST_CLASS
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.measurement import short_commit
 from pytest_dlperf.core.outcome import Outcome
@@ -127,14 +130,16 @@ def add_to(
     )
     series.set_defaults(run=_series)
     show = actions.add_parser(
-        "show", parents=[common], help="the parts of a case's steps, and which of them grew"
+        "show",
+        parents=[common],
+        help="the parts of a case's steps, or the figures of its cost, and which of them grew",
     )
     add_selection(show, case_required=True)
     show.add_argument(
         "--last",
         default="5",
         metavar="N",
-        help="of each series only the newest explained outcomes (5; 0: all)",
+        help="of each series only the newest outcomes that have them (5; 0: all)",
     )
     show.set_defaults(run=_show)
     changes = actions.add_parser(
@@ -250,18 +255,26 @@ def _show(arguments: argparse.Namespace) -> int:
 
     last = whole_number(arguments.last, "--last", least=0)
     history = found_in(arguments, with_changes=False)
+    is_counted = [series.machine_class == COST_CLASS for series in history.series]
     with reading(address_in(arguments)) as connection:
         explained = tuple(
             _explained(series, outcome)
-            for series in history.series
-            for outcome in _newest_explained(connection, series, last)
+            for series in itertools.compress(history.series, map(operator.not_, is_counted))
+            for outcome in _newest(connection, series, last, _has_parts)
         )
-    history = HistoryFound(history=history.history, explained=explained)
+        counted = tuple(
+            _counted(series, outcome)
+            for series in itertools.compress(history.series, is_counted)
+            for outcome in _newest(connection, series, last, _has_cost)
+        )
+    history = HistoryFound(history=history.history, explained=explained, counted=counted)
     return _print_found(arguments, history, render_explained(history, arguments.case))
 
 
-def _newest_explained(connection: sa.Connection, series: Series, last: int) -> list[Outcome]:
-    """Return the newest outcomes whose steps' parts are known, oldest first; all for 0."""
+def _newest(
+    connection: sa.Connection, series: Series, last: int, is_shown: Callable[[Outcome], bool]
+) -> list[Outcome]:
+    """Return the newest outcomes that are shown, oldest first; all for 0."""
     from pytest_dlperf.store.history.query import whole_outcomes
 
     # One by one: of a long history most are not explained, and each is large
@@ -270,12 +283,31 @@ def _newest_explained(connection: sa.Connection, series: Series, last: int) -> l
         for point in reversed(series.points)
         for outcome in whole_outcomes(connection, [point.number])
     )
-    explained = (
-        outcome
-        for outcome in outcomes
-        if outcome.explanation is not None and outcome.explanation.parts
+    return list(itertools.islice(filter(is_shown, outcomes), last or None))[::-1]
+
+
+def _has_parts(outcome: Outcome) -> bool:
+    return outcome.explanation is not None and bool(outcome.explanation.parts)
+
+
+def _has_cost(outcome: Outcome) -> bool:
+    return outcome.cost is not None
+
+
+def _counted(series: Series, outcome: Outcome) -> Counted:
+    cost = outcome.cost
+    assert cost is not None
+    return Counted(
+        case_id=series.case_id,
+        machine_class=series.machine_class,
+        node=series.node,
+        conditions=series.conditions,
+        time=outcome.time,
+        commit=outcome.commit,
+        verdict=str(outcome.judgement.verdict),
+        sentence=outcome.judgement.reason,
+        figures=cost.figures,
     )
-    return list(itertools.islice(explained, last or None))[::-1]
 
 
 def _explained(series: Series, outcome: Outcome) -> Explained:

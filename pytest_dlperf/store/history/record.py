@@ -11,6 +11,7 @@ from typing import Any, Final
 from pytest_dlperf.core.case import Known
 from pytest_dlperf.core.codec import decode, encode
 from pytest_dlperf.core.command_results import JudgedPoint
+from pytest_dlperf.core.cost import COST_CLASS
 from pytest_dlperf.core.errors import HistoryError, UsageError
 from pytest_dlperf.core.measurement import Environment
 from pytest_dlperf.core.outcome import Confirmation, Outcome, outcome_from_json, outcome_to_json
@@ -126,7 +127,12 @@ def _series(outcome: Outcome) -> dict[str, str]:
 
 
 def _nodes(outcome: Outcome) -> str:
-    """Return the nodes of its ranks; that of the environment where no rank reports one."""
+    """Return the nodes of its ranks; that of the environment where no rank reports one.
+
+    A cost is of no machine: whatever node traced it, it has one series.
+    """
+    if outcome.environment and outcome.environment.machine_class == COST_CLASS:
+        return ""
     runs = outcome.measurement.runs if outcome.measurement else ()
     nodes = sorted({rank.node for run in runs for rank in run.ranks if rank.node})
     return ",".join(nodes) or (outcome.environment.node if outcome.environment else "")
