@@ -33,7 +33,9 @@ COST_FIGURES: Final[Mapping[str, CostMeaning]] = {
     "host_waits": CostMeaning(
         words="host waits",
         unit="",
-        counts="places of the step where the program needs a value of the device, as by `.item()`",
+        counts="places of the step where the program needs a value of the device, as by "
+        "`.item()`; in JAX calls of functions of the host, as by `io_callback`, and "
+        "`block_until_ready`",
     ),
     "graph_breaks": CostMeaning(
         words="graph breaks", unit="", counts="graph breaks of compiled parts"
@@ -68,10 +70,12 @@ COST_FIGURES: Final[Mapping[str, CostMeaning]] = {
     "peak_memory": CostMeaning(
         words="peak memory",
         unit="bytes",
-        counts="bytes of all tensors that are alive at once, at their peak",
+        counts="bytes of all tensors that are alive at once, at their peak, without fusion",
     ),
     "launches": CostMeaning(
-        words="launches", unit="", counts="operators that start work on a device: all but views"
+        words="launches",
+        unit="",
+        counts="operators that start work on a device, without fusion: all but views",
     ),
     "memory_traffic": CostMeaning(
         words="memory traffic",
@@ -135,7 +139,7 @@ class ModuleCost:
     path: str
     flops: int
     memory_traffic: int
-    #: None where the framework's trace does not count them, as in JAX.
+    #: None where the framework's trace does not count them.
     launches: int | None
     #: Bytes that are alive at the peak; None as for launches.
     peak_bytes: int | None

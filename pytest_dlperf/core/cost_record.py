@@ -11,8 +11,9 @@ from pytest_dlperf.core.wire_cost import COST_FORMAT, CostRecord
 
 #: What a record has unless it has a problem.
 _NEEDED: Final = ("framework", "framework_version", "world_size", "stages")
-#: What a stage has in a framework whose trace counts all; others lack what theirs does not.
+#: What the trace of a framework counts beside what every stage has.
 _COUNTED: Final = {
+    "jax": ("launches", "memory", "host_waits"),
     "torch": (
         "launches", "memory", "host_waits", "parameters", "graph_breaks", "recompilations",
     ),

@@ -21,8 +21,14 @@ COST_RECORD: Final = "cost.json"
 COST_PROGRESS: Final = "cost.progress"
 #: Version of the record. 1: the first.
 COST_FORMAT: Final = 1
-#: What memory is held for, at the peak.
+#: What memory is held for, at the peak, in PyTorch.
 MEMORY_KINDS: Final = ("parameters", "gradients", "optimizer", "activations", "rest")
+#: And in JAX, whose step is a function: ``arguments`` are what it is given, such as parameters, an
+#: optimizer's state and a batch; ``outputs`` what it returns, but in the memory of a donated
+#: argument; ``temporaries`` all in between.
+FUNCTION_KINDS: Final = ("arguments", "outputs", "temporaries")
+#: Frameworks whose operators are traced before a compiler fuses them.
+FUSED_LATER: Final = frozenset({"jax"})
 
 
 class OperatorCost(TypedDict):
@@ -79,16 +85,20 @@ class LiveCost(TypedDict):
     """What is alive at the peak of memory, and belongs to one module."""
 
     path: str
-    #: One of ``MEMORY_KINDS``.
+    #: One of ``MEMORY_KINDS``, or of ``FUNCTION_KINDS``.
     kind: str
     bytes: int
 
 
 class MemoryCost(TypedDict):
-    """The bytes of all tensors that are alive at once, at their peak within the step."""
+    """The bytes of all tensors that are alive at once, at their peak within the step.
+
+    Of a function they follow from its program before it is fused, in an order that no backend has
+    decided.
+    """
 
     peak_bytes: int
-    #: By ``MEMORY_KINDS``; they add up to the peak.
+    #: By the kinds of the framework; they add up to the peak.
     by_kind: dict[str, int]
     #: Those with the most bytes first.
     at_peak: list[LiveCost]
@@ -99,7 +109,7 @@ class PlaceCount(TypedDict):
 
     #: ``file.py:12``, relative to the folder of the workload where it is below it.
     place: str
-    #: ``.item()`` of a host wait; the reason of a graph break.
+    #: ``.item()``, or ``io_callback``, of a host wait; the reason of a graph break.
     what: str
     count: int
 
@@ -121,7 +131,8 @@ class StageCost(TypedDict):
     #: In the order in which the step starts them; in JAX in that of the program.
     collectives: list[CollectiveCost]
     memory: NotRequired[MemoryCost]
-    #: Where the host needs a value of the device before it goes on.
+    #: Where the host needs a value of the device before it goes on; in JAX where devices wait
+    #: for a function of the host, too.
     host_waits: NotRequired[list[PlaceCount]]
     #: Parameters that this rank holds, by dtype; absent where none are declared.
     parameters: NotRequired[dict[str, int]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pytest_dlperf.core.cost import PredictedTime
 from pytest_dlperf.core.device_rates import DEVICE_RATES, DeviceRates
-from pytest_dlperf.core.wire_cost import CostRecord, StageCost
+from pytest_dlperf.core.wire_cost import FUSED_LATER, CostRecord, StageCost
 from pytest_dlperf.judge.cost_places import sent_bytes, traffic_of
 
 
@@ -40,7 +40,7 @@ def predicted_time(
     launched, ``problem`` says so.
     """
     rates = DEVICE_RATES[device]
-    if any("launches" not in stage for stage in cost["stages"]):
+    if cost["framework"] in FUSED_LATER:
         problem = f"{cost['framework']} fuses operators, and its trace is of those before it"
         return PredictedTime(device=device, problem=problem)
     missing = _without_peak(cost, rates) or (

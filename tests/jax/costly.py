@@ -24,6 +24,11 @@ def block(x: Any, up: Any, down: Any, planted: str) -> Any:
         if planted == "product":
             # Of other numbers: equal products are one to XLA
             hidden += jax.lax.stop_gradient(jnp.flip(x, 1)) @ jax.lax.stop_gradient(up)
+        if planted == "activations":
+            # Which the backward pass needs, too
+            hidden = jnp.sin(hidden)
+        if planted == "callback":
+            jax.debug.callback(print, hidden)
     with jax.named_scope("down"):
         if planted == "float32":
             return x + (hidden.astype(jnp.float32) @ down.astype(jnp.float32)).astype(x.dtype)
@@ -53,11 +58,15 @@ def build(job: Any) -> Callable[[], Any]:
 
     step = job.step_of(train, parameters, x, parameters=lambda state: state)
 
-    def waiting() -> Any:
+    def asking() -> Any:
         loss = step()
         return loss if float(loss) < 1e9 else step()
 
-    return waiting if job.options.get("planted") == "item" else step
+    def waiting() -> Any:
+        return jax.block_until_ready(step())
+
+    planted = str(job.options.get("planted", ""))
+    return {"item": asking, "wait": waiting}.get(planted, step)
 
 
 def build_in_parts(job: Any) -> Callable[[], Any]:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.jax
 LLAMA = "perf_tests.llama.jax_train:build"
 TINY = SIZES["tiny"]
 #: Figures that a trace of JAX does not count.
-ABSENT = {"launches", "memory", "host_waits", "graph_breaks", "recompilations"}
+ABSENT = {"graph_breaks", "recompilations"}
 OPTIONS = ("--dlperf-cost", "--dlperf-history=off")
 
 
@@ -60,6 +60,9 @@ def test_copies_reduce_every_gradient_once(tmp_path: Path):
         LLAMA, tmp_path, framework="jax", world_size=8, parallel="ddp", options={"model": ""}
     )
     stage = stage_of(record)
+    # Parameters and two moments on each device, the number of steps, and two batches of tokens
+    arguments = 3 * 4 * parameter_count(TINY) + 4 + 2 * 4 * 4 * TINY.sequence
+    assert {"path": "", "kind": "arguments", "bytes": arguments} in stage["memory"]["at_peak"]
     # And the loss
     assert bytes_by_kind(stage) == {"all-reduce": 4 * parameter_count(TINY) + 4}
     assert {(c["group"], c["ranks"]) for c in stage["collectives"]} == {("dp", 8)}
@@ -79,12 +82,29 @@ def test_shards_split_the_batch_as_copies_do(tmp_path: Path, parallel: str, tens
     assert stage["flops"] == {"float32": (6 * matrices * tokens + attention) / tensor}
 
 
-def test_planted_faults_are_found_at_their_scope_and_nothing_else_is(tmp_path: Path):
-    before, same = (costly(tmp_path / name, world_size=2) for name in ("before", "same"))
-    for record in (before, same):
-        assert record.pop("elapsed_s") > 0
-        assert record.pop("trace_peak_bytes") > 0
-    assert same == before
+def traces(folder: Path, devices: int, *faults: str) -> list[CostRecord]:
+    """Return the records of the small training with each fault, of one process."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.jax.many_traces", str(folder), str(devices), *faults],
+        check=True, stdout=subprocess.PIPE, timeout=300, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    records: list[CostRecord] = json.loads(done.stdout)
+    return records
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CostRecord]:
+    """Return the small training on one device by what is planted; ``same`` has nothing."""
+    faults = ("", "same", "product", "float32", "activations", "callback", "wait")
+    return dict(zip(faults, traces(tmp_path_factory.mktemp("t"), 1, *faults), strict=True))
+
+
+def test_planted_product_is_found_at_its_scope_and_nothing_else_is(
+    planted: dict[str, CostRecord],
+):
+    before = planted[""]
+    assert planted["same"] == before
+    assert metrics(before, planted["same"]) == {}
     rows = 4 * TOKENS
     product = 2 * rows * WIDTH * 4 * WIDTH
     head = 2 * rows * WIDTH
@@ -94,18 +114,51 @@ def test_planted_faults_are_found_at_their_scope_and_nothing_else_is(tmp_path: P
     assert stage["flops"] == {"bfloat16": flops}
     assert stage["layers"]["blocks.*.up"] == BLOCKS
     assert before["parameters"] == PARAMETERS
-    assert metrics(before, same) == {}
 
-    more = costly(tmp_path / "product", "product", world_size=2)
+    more = planted["product"]
     assert stage_of(more)["flops"] == {"bfloat16": flops + product}
-    assert metrics(before, more) == {"flops": "blocks.*.up", "memory_traffic": "blocks.*.up"}
+    found = metrics(before, more)
+    assert found.keys() >= {"flops", "memory_traffic", "launches"}
+    assert set(found.values()) == {"blocks.*.up"}
 
-    wide = costly(tmp_path / "float32", "float32", world_size=2)
+
+def test_planted_float32_is_found_at_its_scope(planted: dict[str, CostRecord]):
+    before, wide = planted[""], planted["float32"]
+    product = 2 * 4 * TOKENS * WIDTH * 4 * WIDTH
+    [flops] = stage_of(before)["flops"].values()
     # TF32, as a GPU has it
     assert stage_of(wide)["flops"] == {"bfloat16": flops - 3 * product, "tf32": 3 * product}
     changed = metrics(before, wide)
     assert changed["flops"] == "blocks.*.down"
-    assert "collectives" not in changed
+    assert not {"collectives", "host_waits"} & changed.keys()
+
+
+def test_planted_activations_are_found_at_their_scope(planted: dict[str, CostRecord]):
+    before, more = planted[""], planted["activations"]
+    found = metrics(before, more)
+    assert found.keys() == {"peak_memory", "launches", "memory_traffic"}
+    assert set(found.values()) == {"blocks.*.up"}
+    held = [stage_of(record)["memory"]["by_kind"] for record in (before, more)]
+    assert held[1]["temporaries"] - held[0]["temporaries"] >= 4 * TOKENS * 4 * WIDTH * 2
+    assert held[1]["arguments"] == held[0]["arguments"]
+
+
+def test_planted_waits_for_the_host_are_found_with_their_lines(planted: dict[str, CostRecord]):
+    assert stage_of(planted[""])["host_waits"] == []
+    source = (Path(__file__).parent / "costly.py").read_text(encoding="utf-8").splitlines()
+    for fault, what in (("callback", "debug_callback"), ("wait", "block_until_ready")):
+        found = metrics(planted[""], planted[fault])
+        assert found.keys() == {"host_waits"}
+        [wait] = stage_of(planted[fault])["host_waits"]
+        assert (wait["what"], wait["count"]) == (what, 1)
+        assert wait["place"] == found["host_waits"]
+        assert what.replace("_call", ".call") in source[int(wait["place"].split(":")[1]) - 1]
+
+
+@pytest.mark.nightly(reason="twenty-one traces")
+def test_equal_steps_have_equal_costs_whatever_traced_them(tmp_path: Path):
+    first, *others = traces(tmp_path, 2, *[""] * 21)
+    assert all(other == first for other in others)
 
 
 def test_state_that_the_program_alone_has_is_counted(tmp_path: Path):

@@ -44,6 +44,10 @@ class OperatorSums:
         sums.read_bytes += calls * read_bytes
         sums.written_bytes += calls * written_bytes
 
+    def calls(self) -> int:
+        """Return the calls of all operators."""
+        return sum(sums.calls for sums in self._sums.values())
+
     def flops(self) -> dict[str, int]:
         """Return the floating-point operations by dtype."""
         by_dtype: Counter[str] = Counter()

@@ -31,6 +31,11 @@ def test_an_operator_takes_the_longer_time_of_its_products_and_its_bytes():
     assert predicted_time(cost_record(many), "h100", 8).products_ms > 1e3
 
 
+def test_operators_that_are_fused_later_have_no_time_of_their_own():
+    predicted = predicted_time(cost_record(framework="jax"), "h100", 8)
+    assert (predicted.step_ms, predicted.problem[:20]) == (None, "jax fuses operators,")
+
+
 def test_what_is_hidden_takes_nothing_until_it_takes_longer_than_the_work():
     predicted = predicted_time(cost_record(), "h100", 8)
     [gather] = STAGE["collectives"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -11,7 +12,7 @@ from pytest_dlperf.worker.cost.folded_paths import folded, layers
 from pytest_dlperf.worker.cost.operator_sums import OperatorKey, OperatorSums
 from pytest_dlperf.worker.cost.places import Places
 from pytest_dlperf.worker.cost.spread import spread_of
-from pytest_dlperf.worker.frameworks.jax.cost.hlo_text import Array, Instruction, Module
+from pytest_dlperf.worker.frameworks.jax.cost.hlo_text import Array, Instruction, Module, name_of
 from pytest_dlperf.worker.frameworks.jax.cost.loops import Visit, Visits
 from pytest_dlperf.worker.frameworks.jax.cost.places import HloPlaces
 from pytest_dlperf.worker.frameworks.jax.cost.products import dtype_of_product, flops_of
@@ -25,8 +26,8 @@ from pytest_dlperf.worker.frameworks.jax.cost.replica_groups import (
 _NO_WORK: Final = frozenset({
     "add-dependency", "after-all", "async-done", "async-start", "async-update", "bitcast",
     "broadcast", "call", "conditional", "constant", "copy", "domain", "get-dimension-size",
-    "get-tuple-element", "iota", "opt-barrier", "parameter", "partition-id", "replica-id",
-    "reshape", "transpose", "tuple", "while",
+    "get-tuple-element", "iota", "opt-barrier", "parameter", "partition-id", "recv-done",
+    "replica-id", "reshape", "send-done", "transpose", "tuple", "while",
 })  # fmt: skip
 #: By the instruction.
 _COLLECTIVES: Final = {
@@ -47,6 +48,11 @@ _PLAIN_CALLS: Final = (
 )  # fmt: skip
 #: Instructions that read of an operand as much as they write, and no more.
 _READS_RESULT: Final = frozenset({"dynamic-slice", "gather", "slice"})
+#: Calls of a function of the host: ``xla_ffi_python_cpu_callback``, and as each version has it.
+_CALLBACK: Final = re.compile(r"xla_\w*python\w*_callback")
+#: Instructions that hand values to the host or take them of it, some of them among devices, too.
+_OF_HOST: Final = frozenset({"infeed", "outfeed"})
+_MAYBE_OF_HOST: Final = frozenset({"recv", "send"})
 #: Operands whose shapes are said one by one.
 _MOST_SHAPES: Final = 4
 
@@ -63,6 +69,8 @@ class Counts:
         self._sums = OperatorSums()
         self._paths: Counter[str] = Counter()
         self.collectives: list[CollectiveCost] = []
+        #: How often the host does something before the devices go on, by line and by what it is.
+        self.host_waits: Counter[tuple[str, str]] = Counter()
         #: Custom calls that may multiply, and have no formula.
         self.uncounted: set[str] = set()
         #: Lines of loops whose rounds the program does not say.
@@ -74,7 +82,9 @@ class Counts:
         visits = Visits(module, flops_of)
         for visit in visits:
             opcode = visit.instruction.opcode
-            if visit.times and opcode not in _NO_WORK:
+            if visit.times and (what := _host_work(visit.instruction)):
+                self.host_waits[named.line_of(visit.instruction), what] += visit.times
+            elif visit.times and opcode not in _NO_WORK:
                 place = named.place_of(visit.instruction, visit.within)
                 self._paths[place[0]] += 1
                 path = folded(place[0])
@@ -142,9 +152,25 @@ class Counts:
         """Return the operators in the order of their places, names and shapes."""
         return self._sums.cost()
 
+    def launches(self) -> int:
+        """Return how many operators a rank does, before they are fused."""
+        return self._sums.calls()
+
     def layers(self) -> dict[str, int]:
         """Return how many scopes a path with a star stands for."""
         return layers(self._paths, map(folded, self._paths))
+
+
+def _host_work(instruction: Instruction) -> str:
+    """Return what the host does in an instruction, as ``pure_callback``; empty for others."""
+    opcode = instruction.opcode
+    is_transfer = instruction.attributes.get("is_host_transfer") == "true"
+    if opcode in _OF_HOST or (opcode in _MAYBE_OF_HOST and is_transfer):
+        return opcode
+    target = instruction.attributes.get("custom_call_target", "").strip('"')
+    if not _CALLBACK.fullmatch(target):
+        return ""
+    return name_of(instruction).rpartition("/")[2] or "callback"
 
 
 def _is_index(instruction: Instruction) -> bool:

@@ -89,6 +89,7 @@ class Frame(NamedTuple):
     function: str
     #: 0: the outermost.
     parent: int
+    line: int = 0
 
 
 @dataclass(kw_only=True, slots=True)
@@ -220,6 +221,7 @@ def _frames(tables: Mapping[str, Mapping[int, str]]) -> dict[int, Frame]:
             file=files.get(location.get("file_name_id", 0), ""),
             function=functions.get(location.get("function_name_id", 0), ""),
             parent=max(0, row.get("parent_frame_id", 0) - shift),
+            line=location.get("line", 0),
         )
     return frames
 

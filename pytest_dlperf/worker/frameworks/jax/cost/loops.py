@@ -51,19 +51,15 @@ class Visits:
         self, computation: Computation, instruction: Instruction
     ) -> Iterator[tuple[str, int]]:
         """Yield the computations that an instruction runs, and how often."""
-        attributes = instruction.attributes
-        if instruction.opcode == "call":
-            yield _name(attributes["to_apply"]), 1
-        elif instruction.opcode == "async-start":
-            yield _name(attributes["calls"]), 1
+        if instruction.opcode in {"call", "async-start"}:
+            yield callee_of(instruction), 1
         elif instruction.opcode == "while":
             rounds = self.rounds_of(computation, instruction)
             if rounds is None:
                 self.unknown_loops.append(instruction)
-            yield _name(attributes["body"]), 1 if rounds is None else rounds
+            yield callee_of(instruction), 1 if rounds is None else rounds
         elif instruction.opcode == "conditional":
-            branches = _branches(instruction)
-            yield max(branches, key=self._amount_within), 1
+            yield max(branches_of(instruction), key=self._amount_within), 1
 
     def _amount_within(self, name: str) -> int:
         inner = Visits(self._module, self._amount)
@@ -88,7 +84,7 @@ class Visits:
         if direction != "LT" or index is None or end is None:
             return None
         begin = _constant(computation, _element(computation, loop.operands[0], index))
-        body = self._module.computations[_name(loop.attributes["body"])]
+        body = self._module.computations[callee_of(loop)]
         step = _step(body, _element(body, body.root, index), index)
         if begin is None or not step:
             return None
@@ -141,7 +137,14 @@ def _element(computation: Computation, name: str, index: int) -> str | None:
     return instruction.operands[index]
 
 
-def _branches(instruction: Instruction) -> list[str]:
+def callee_of(instruction: Instruction) -> str:
+    """Return the name of the computation that a call, or each round of a loop, runs."""
+    attribute = {"call": "to_apply", "async-start": "calls", "while": "body"}[instruction.opcode]
+    return _name(instruction.attributes[attribute])
+
+
+def branches_of(instruction: Instruction) -> list[str]:
+    """Return the names of the computations that a conditional may run."""
     given = instruction.attributes.get("branch_computations")
     if given is not None:
         return [_name(part) for part in split(given.strip("{}"))]

@@ -38,6 +38,8 @@ class Program:
     given: Sequence[Placement]
     #: How its outputs are to be placed.
     results: Sequence[Placement]
+    #: Whether it may write into the memory of each input; empty: into none.
+    donated: Sequence[bool] = ()
 
 
 class Partitioned(NamedTuple):
@@ -94,4 +96,5 @@ def _lowered(program: Program) -> Any:
         for aval, placement in zip(avals, program.given or [FREE] * len(avals), strict=True)
     ]
     results = tuple(map(decided, program.results))
-    return jax.jit(called, out_shardings=results).lower(*shapes)
+    # An input that nothing reads keeps its number
+    return jax.jit(called, out_shardings=results, keep_unused=True).lower(*shapes)

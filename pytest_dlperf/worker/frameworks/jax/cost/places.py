@@ -26,6 +26,8 @@ _AROUND: Final = re.compile(r"(\w+)\((.*)\)")
 #: Of those, what goes around scopes; others go around functions.
 _TRANSFORMS: Final = frozenset({"jvp", "transpose", "vmap"})
 _FRAME: Final = re.compile(r"stack_frame_id=(\d+)")
+#: In place of it in versions that keep the innermost frame alone.
+_SOURCE: Final = re.compile(r'source_file="([^"]*)" source_line=(\d+)')
 
 
 class HloPlaces:
@@ -43,6 +45,20 @@ class HloPlaces:
             frame = _FRAME.search(instruction.attributes.get("metadata", ""))
             path = self._function(int(frame[1])) if frame else ""
         return path, phase_of(name)
+
+    def line_of(self, instruction: Instruction) -> str:
+        """Return the innermost line of the program that made an instruction; empty if none is."""
+        metadata = instruction.attributes.get("metadata", "")
+        known = _FRAME.search(metadata)
+        frame = self._frames.get(int(known[1])) if known else None
+        while frame is not None:
+            if self._places.is_program(frame.file):
+                return self._places.named(frame.file, frame.line)
+            frame = self._frames.get(frame.parent)
+        source = _SOURCE.search(metadata)
+        if source is None or not self._places.is_program(source[1]):
+            return ""
+        return self._places.named(source[1], int(source[2]))
 
     def _function(self, number: int) -> str:
         """Return the innermost function of the program: ``jax_model.block``; empty if none is."""

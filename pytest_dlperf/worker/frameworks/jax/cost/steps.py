@@ -15,6 +15,7 @@ from jax.sharding import NamedSharding, Sharding
 
 from pytest_dlperf.worker.cost.record_file import Progress
 from pytest_dlperf.worker.frameworks.jax.cost.abstract_job import AbstractJob
+from pytest_dlperf.worker.frameworks.jax.cost.host_waits import HostWaits
 from pytest_dlperf.worker.frameworks.jax.cost.partitioned import (
     Partitioned,
     Program,
@@ -85,14 +86,16 @@ class TracedStep:
         return {}
 
 
-def traced_step(workload: str, job: AbstractJob, progress: Progress) -> TracedStep:
-    """Return the second step of ``workload``, traced on abstract arrays.
+def traced_step(
+    workload: str, job: AbstractJob, progress: Progress, waits: HostWaits
+) -> TracedStep:
+    """Return the second step of ``workload``, traced on abstract arrays; count its ``waits``.
 
     Within a trace every function of JAX makes abstract arrays, of any size, so that ``build`` and
     the first step are traced as well, and their arrays are where their shardings put them. Raises
     what the workload raises.
     """
-    whole = _traced(workload, job, progress)
+    whole = _traced(workload, job, progress, waits)
     equations = whole.jaxpr.eqns
     calls = [
         index for index, equation in enumerate(equations) if equation.params.get("name") == _STEP
@@ -109,7 +112,7 @@ def traced_step(workload: str, job: AbstractJob, progress: Progress) -> TracedSt
     if single is None:
         jaxpr = _with_all_outputs(step.jaxpr)
         results = output_placements(jaxpr, placed)
-        program = Program(step.replace(jaxpr=jaxpr), _STEP, placed, results)
+        program = Program(step.replace(jaxpr=jaxpr), _STEP, placed, results, _donated(step.jaxpr))
         outputs, taken = jaxpr.outvars, jaxpr.invars
     else:
         program = _program_called(single, inputs)
@@ -128,7 +131,7 @@ def traced_step(workload: str, job: AbstractJob, progress: Progress) -> TracedSt
     )
 
 
-def _traced(workload: str, job: AbstractJob, progress: Progress) -> ClosedJaxpr:
+def _traced(workload: str, job: AbstractJob, progress: Progress, waits: HostWaits) -> ClosedJaxpr:
     """Return the jaxpr of ``build`` and two steps, of which the second is a call in it.
 
     What that call returns are the declared parameters after it.
@@ -142,7 +145,8 @@ def _traced(workload: str, job: AbstractJob, progress: Progress) -> ClosedJaxpr:
         progress.begin("step 2 of 2")
 
         def second() -> Any:
-            step()
+            with waits.follow():
+                step()
             return [] if job.declared is None else jax.tree.leaves(job.declared())
 
         second.__name__ = _STEP
@@ -175,7 +179,19 @@ def _program_called(call: Any, places: Mapping[Any, Placement]) -> Program:
         sharding if isinstance(sharding, Sharding) else FREE
         for sharding in parameters["out_shardings"]
     ]
-    return Program(parameters["jaxpr"], parameters["name"], given, results)
+    return Program(
+        parameters["jaxpr"], parameters["name"], given, results, parameters["donated_invars"]
+    )
+
+
+def _donated(jaxpr: Any) -> list[bool]:
+    """Return of each input whether a compiled function that it is given to may write into it."""
+    donated: set[Any] = set()
+    for equation in jaxpr.eqns:
+        if equation.primitive.name in JIT:
+            given = zip(equation.invars, equation.params["donated_invars"], strict=True)
+            donated |= {atom for atom, is_donated in given if is_donated and not is_literal(atom)}
+    return [variable in donated for variable in jaxpr.invars]
 
 
 def _with_all_outputs(jaxpr: Any) -> Any:

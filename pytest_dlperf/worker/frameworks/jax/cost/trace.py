@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from pytest_dlperf.core.secret_texts import masked, secrets_of
-from pytest_dlperf.core.wire_cost import COST_FORMAT, CostRecord, StageCost
+from pytest_dlperf.core.wire_cost import COST_FORMAT, CostRecord, PlaceCount, StageCost
 from pytest_dlperf.core.wire_parallel import Parallel
 from pytest_dlperf.core.writable import error_words, shortened
 from pytest_dlperf.worker.arguments import Arguments
@@ -26,14 +26,17 @@ from pytest_dlperf.worker.cost.record_file import Progress
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.jax.cost.abstract_job import AbstractJob
 from pytest_dlperf.worker.frameworks.jax.cost.counts import Counts
+from pytest_dlperf.worker.frameworks.jax.cost.host_waits import HostWaits
+from pytest_dlperf.worker.frameworks.jax.cost.memory import memory_of
+from pytest_dlperf.worker.frameworks.jax.cost.places import HloPlaces
 from pytest_dlperf.worker.frameworks.jax.cost.steps import traced_step
 from pytest_dlperf.worker.frameworks.jax.framework import MATMUL, check_precision
 
 NOTES: Final = (
     "Kernels, their fusion by a compiler, clocks, scheduling and the choice of an algorithm are "
     "not seen.",
-    "Launches, peak memory and host waits are not counted in JAX. Operators and collectives are "
-    "those that XLA's partitioner gives a rank, before XLA fuses and joins them.",
+    "Launches, operators, collectives and memory are those of the program that XLA's partitioner "
+    "gives a rank, before XLA fuses, joins and orders them.",
 )
 _HOST_DEVICES: Final = "--xla_force_host_platform_device_count"
 
@@ -63,18 +66,27 @@ def _record(arguments: Arguments, places: Places) -> CostRecord:
     job = _job(arguments)
     if arguments.work is not None:
         job.work(arguments.work)
-    step = traced_step(arguments.workload, job, progress)
+    waits = HostWaits(places)
+    step = traced_step(arguments.workload, job, progress, waits)
     progress.begin("partitioning the step")
     program = step.partitioned(arguments.world_size, arguments.folder)
     axes = step.axes(arguments.world_size)
     counts = Counts(arguments.world_size, places, on_gpu=arguments.device == "gpu", axes=axes)
     counts.add(program.module)
+    progress.begin("memory of the step")
+    memory = memory_of(program.module, HloPlaces(program.module, places), step.program.donated)
     stage = StageCost(
         rank=0,
         flops=counts.flops(),
         operators=counts.operators(),
         layers=counts.layers(),
+        launches=counts.launches(),
         collectives=counts.collectives,
+        memory=memory,
+        host_waits=[
+            PlaceCount(place=place, what=what, count=count)
+            for (place, what), count in sorted((waits.counts + counts.host_waits).items())
+        ],
     )
     record = CostRecord(
         format=COST_FORMAT,
