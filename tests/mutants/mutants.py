@@ -178,8 +178,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "epochs of MLPerf are counted as tokens",
-        "        return tokens / self._sequence if tokens % update == 0 else None",
-        "        return tokens / self._sequence",
+        "np.where(iterations == np.floor(iterations), iterations * batch, np.nan)",
+        "iterations * batch",
         "tests/unit/measure/test_log_mlperf.py",
     ),
     Mutant(

@@ -37,22 +37,27 @@ class Block(bytes):
 
     def kinds_with(self, anchors: Collection[bytes]) -> dict[bytes, Lines]:
         """Return the kinds whose lines have one of the anchors, be it with other digits."""
-        anchors = [anchor for anchor in map(_skeleton, anchors) if anchor in self._skeletons]
+        anchors = [anchor for anchor in map(_skeleton, anchors) if anchor in self._words]
         return {
             kind: lines
             for kind, lines in self.kinds.items()
-            if any(anchor in skeleton_of(kind) + b"\n" for anchor in anchors)
+            if any(anchor in self.skeletons[kind] + b"\n" for anchor in anchors)
         }
 
     def __contains__(self, word: Any) -> bool:
         """Return whether it has a word."""
-        if self.kinds and b"\n" not in word and _skeleton(word) not in self._skeletons:
+        if self.kinds and b"\n" not in word and _skeleton(word) not in self._words:
             return False
         return super().__contains__(word)
 
     @cached_property
-    def _skeletons(self) -> bytes:
-        return skeleton_of(b"\n".join(self.kinds)) + b"\n"
+    def skeletons(self) -> Mapping[bytes, bytes]:
+        """The skeleton of each kind."""
+        return {kind: skeleton_of(kind) for kind in self.kinds}
+
+    @cached_property
+    def _words(self) -> bytes:
+        return b"\n".join(self.skeletons.values()) + b"\n"
 
 
 _skeleton = cache(skeleton_of)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
@@ -146,27 +146,34 @@ class Derived:
 Event = Mapping[str, float | None]
 
 
-class InOrder:
-    """A parser of the lines of one log, of which those before say what a line means."""
+class InOrder(Derived):
+    """A parser of the lines of one log, of which those before say what a line means.
 
-    def __init__(
-        self,
-        numbers: Callable[[bytes], Event | None],
-        fields: Callable[[Event], Event | None],
-    ) -> None:
-        """``numbers`` reads those of a line by itself; None if it says nothing.
-
-        ``fields`` gets those of all lines in their order, and makes the fields of a record of
-        them, or None.
-        """
-        self.numbers = numbers
-        self.fields = fields
+    ``fields`` gets an ``Events`` for each block of the log: a column of every number, NaN where a
+    line has none. It keeps what lines say for later blocks, as by ``Latest``.
+    """
 
     def __call__(self, line: bytes) -> LogRecord | None:
         """Return the record of the next line, or None if it is not one."""
-        numbers = self.numbers(line)
-        fields = None if numbers is None else self.fields(numbers)
-        return None if fields is None else record_of(fields)
+        return self.records([line])[0]
+
+    def records(self, lines: Sequence[bytes]) -> list[LogRecord | None]:
+        """Return the record of each of the next lines, or None where it is not one."""
+        # As in ``Derived``
+        import numpy as np
+
+        from pytest_dlperf.measure.logs.events import events_of, records_of
+
+        numbers = {place: self.numbers(line) for place, line in enumerate(lines)}
+        events = {place: event for place, event in numbers.items() if event is not None}
+        records: list[LogRecord | None] = [None] * len(lines)
+        if events:
+            fields = self.derive(events_of([*events.values()]))
+            rows = np.flatnonzero(fields.pop("is_record"))
+            places = np.array([*events])[rows].tolist()
+            for place, record in zip(places, records_of(fields, rows), strict=True):
+                records[place] = record
+        return records
 
 
 def record_of(fields: Event) -> LogRecord:

@@ -126,8 +126,10 @@ class Lines:
     def _whole(self, run: int) -> Floats:
         """Return runs of digits as whole numbers; exact up to ``_MOST_DIGITS`` digits."""
         sizes = self.sizes[run]
-        width = min(int(sizes.max()), _MOST_DIGITS)
         ends = self._starts[:, run] + sizes
+        if sizes.ndim == 0:
+            return self._digits(ends, min(int(sizes), _MOST_DIGITS))
+        width = min(int(sizes.max()), _MOST_DIGITS)
         return self._digits(ends, width, sizes if sizes.min() < width else None)
 
     def _corrected(

@@ -8,7 +8,7 @@ module's name or of a setting (``eval_steps=100``) names nothing that is done.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs import spans
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
-from pytest_dlperf.measure.logs.declare import Format
+from pytest_dlperf.measure.logs.declare import Format, LogRecord
 from pytest_dlperf.measure.logs.evaluation_words import AFTER, BEFORE, EVALUATION
 from pytest_dlperf.measure.logs.rules import Selection
 from pytest_dlperf.measure.logs.spans import RateSeries
@@ -64,12 +64,9 @@ def prints(blocks: Iterable[bytes], fmt: Format) -> Iterator[Print]:
     step = -1
     follows_pause = False
     fmt = fmt.for_log()
-    reads_all = fmt.anchors == (b"\n",)
     for block in islice(blocks, _MOST_BLOCKS):
-        for line in block.split(b"\n"):
-            record = None
-            if reads_all or any(word in line for word in fmt.anchors):
-                record = fmt.parse(untagged(line[:LINE_BYTES]).text)
+        lines = block.split(b"\n")
+        for line, record in zip(lines, _records(lines, fmt), strict=True):
             if record is None or record.aside:
                 follows_pause = follows_pause or record is not None or _names_pause(line)
                 continue
@@ -78,6 +75,21 @@ def prints(blocks: Iterable[bytes], fmt: Format) -> Iterator[Print]:
             if fmt.by_clock or seconds is not None or record.elapsed_s is not None:
                 yield Print(step, seconds, follows_pause)
                 follows_pause = False
+
+
+def _records(lines: Sequence[bytes], fmt: Format) -> list[LogRecord | None]:
+    """Return the record of each line, or None where it is not one."""
+    reads_all = fmt.anchors == (b"\n",)
+    texts = {
+        place: untagged(line[:LINE_BYTES]).text
+        for place, line in enumerate(lines)
+        if reads_all or any(word in line for word in fmt.anchors)
+    }
+    parsed = (
+        fmt.in_order.records([*texts.values()]) if fmt.in_order else map(fmt.parse, texts.values())
+    )
+    records = dict(zip(texts, parsed, strict=True))
+    return [records.get(place) for place in range(len(lines))]
 
 
 def _names_pause(line: bytes) -> bool:

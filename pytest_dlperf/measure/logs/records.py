@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pytest_dlperf.measure.logs.block import MOST_KINDS, Block
-from pytest_dlperf.measure.logs.clean import LINE_BYTES, lines_with, untagged
+from pytest_dlperf.measure.logs.clean import LINE_BYTES, Line, lines_with, untagged
 from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.declare import WHOLE_FIELDS, Format, LogRecord
-from pytest_dlperf.measure.logs.digits import Lines, Text, skeleton_of
-from pytest_dlperf.measure.logs.events import columns_of, events_of, ranks_of
+from pytest_dlperf.measure.logs.digits import Lines, Text
+from pytest_dlperf.measure.logs.events import events_of, joined, records_of
 from pytest_dlperf.measure.logs.registry import BrokenFormatError
 from pytest_dlperf.measure.logs.shapes import (
     BESIDE,
@@ -27,7 +27,7 @@ from pytest_dlperf.measure.logs.shapes import (
     Shapes,
     number_of,
 )
-from pytest_dlperf.measure.logs.trained import WORDS
+from pytest_dlperf.measure.logs.trained import WORDS, with_words_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,16 +128,36 @@ class Reader:
     def columns(self, text: bytes) -> Columns:
         """Return the records of plain text, whole lines."""
         block = Block(text)
-        kinds = block.kinds_with(self._format.anchors) if self._looks_for_shapes else {}
+        by_column, lines = self._lines_by_column(block)
+        parsed: list[tuple[int, Row]] = []
+        if self._format.in_order is None:
+            for place, line in lines:
+                record = self._format.parse(line.text)
+                if record is not None:
+                    parsed.append((place, self._row(record, line)))
+        else:
+            by_column, parsed = self._in_order(by_column, [*lines])
+        rows = [row for _, row in parsed]
+        if not by_column:
+            return Columns(len(rows), rows=rows)
+        parts = self._stamped(by_column, block.lines)
+        if rows:
+            places = np.array([place for place, _ in parsed])
+            parts.append((places, Columns(len(rows), rows=rows)))
+        return _joined(parts)
+
+    def _lines_by_column(self, block: Block) -> tuple[list[ByColumn], Iterator[tuple[int, Line]]]:
+        """Return the lines that are read by columns, and those for the parser by their places."""
+        anchors = self._format.anchors
+        kinds = block.kinds_with(anchors) if self._looks_for_shapes else {}
         by_shape = [
             (shape, lines)
             for kind, lines in kinds.items()
-            if (shape := self._shape(skeleton_of(kind), block.lines, lines)) is not None
+            if (shape := self._shape(block.skeletons[kind], block.lines, lines)) is not None
         ]
         if 2 * sum(len(lines) for _, lines in by_shape) <= sum(map(len, kinds.values())):
             # To join what the parser reads with few columns costs as much as they save.
-            rows = list(self._rows(block, self.clock))
-            return Columns(len(rows), rows=rows)
+            return [], enumerate(lines_with(block, anchors))
         by_column: list[ByColumn] = []
         whole = block.lines
         by_parser = np.zeros(len(whole), dtype=bool)
@@ -150,44 +170,52 @@ class Reader:
             by_parser[lines.lines] = doubtful
             kept = read.are_records & ~doubtful
             if kept.all():
-                by_column.append((lines.lines, dict(read.columns)))
+                by_column.append((lines.lines, read.columns))
             elif kept.any():
                 columns = {name: column[kept] for name, column in read.columns.items()}
                 by_column.append((lines.lines[kept], columns))
-        places, rows = [], []
-        if self._format.in_order is None:
-            for index in np.flatnonzero(by_parser).tolist():
-                for row in self._rows(whole.line(index), self.clock):
-                    places.append(index)
-                    rows.append(row)
-        else:
-            by_column, places, rows = self._in_order(by_column, by_parser, whole)
-        parts = self._stamped(by_column, whole)
-        if rows:
-            parts.append((np.array(places), Columns(len(rows), rows=rows)))
-        return _joined(parts)
+        return by_column, (
+            (index, line)
+            for index in np.flatnonzero(by_parser).tolist()
+            for line in lines_with(whole.line(index), anchors)
+        )
 
     def _in_order(
-        self, by_column: Sequence[ByColumn], by_parser: Flags, whole: Text
-    ) -> tuple[list[ByColumn], list[int], list[Row]]:
+        self, by_column: list[ByColumn], lines: Sequence[tuple[int, Line]]
+    ) -> tuple[list[ByColumn], list[tuple[int, Row]]]:
         """Return the records of the numbers of lines, and those of the lines for the parser."""
         in_order = self._format.in_order
         assert in_order is not None
-        make, places, made, parsed_places, parsed = in_order.fields, [], [], [], []
-        events = events_of(by_column, len(whole))
-        for index, (event, is_parsed) in enumerate(zip(events, by_parser.tolist(), strict=True)):
-            if event is not None:
-                fields = make(event)
-                if fields is not None:
-                    places.append(index)
-                    made.append(fields)
-            elif is_parsed:
-                for row in self._rows(whole.line(index), self.clock):
-                    parsed_places.append(index)
-                    parsed.append(row)
-        columns = columns_of(made)
-        columns["rank"] = ranks_of(by_column, len(whole))[places]
-        return [(np.array(places, dtype=np.intp), columns)], parsed_places, parsed
+        numbers = [in_order.numbers(line.text) for _, line in lines]
+        events = [
+            (place, {**event, "rank": line.rank, "line": index})
+            for index, ((place, line), event) in enumerate(zip(lines, numbers, strict=True))
+            if event is not None
+        ]
+        if events:
+            places = np.array([place for place, _ in events])
+            by_column = [*by_column, (places, events_of([event for _, event in events]))]
+        records: dict[int, LogRecord] = {}
+        if by_column:
+            places, columns = joined(by_column)
+            fields = in_order.derive(columns)
+            is_record, line_of = fields.pop("is_record"), columns["line"]
+            rows = np.flatnonzero(is_record & ~np.isnan(line_of))
+            indices = line_of[rows].astype(int).tolist()
+            records = dict(zip(indices, records_of(fields, rows), strict=True))
+            rows = np.flatnonzero(is_record & np.isnan(line_of))
+            fields["rank"] = columns["rank"]
+            kept = {name: column[rows] for name, column in fields.items()}
+            by_column = [(places[rows], kept)] if len(rows) else []
+        parsed = []
+        for index, (place, line) in enumerate(lines):
+            record = with_words_of(line.text, records.get(index), is_bar=self._format.bar)
+            if record is not None:
+                parsed.append((place, self._row(record, line)))
+        return by_column, parsed
+
+    def _row(self, record: LogRecord, line: Line) -> Row:
+        return Row(record, line.rank, self.clock.read(line.text, line.stamp))
 
     def _stamped(self, by_column: Sequence[ByColumn], whole: Text) -> list[tuple[Places, Columns]]:
         """Return records that were read by columns with the stamps of some of them."""
@@ -207,21 +235,14 @@ class Reader:
     def _looks_for_shapes(self) -> bool:
         return self._by_shape and len(self.shapes) <= 4 * MOST_KINDS
 
-    def _rows(self, text: bytes, clock: Clock | None = None) -> Iterator[Row]:
-        """Yield what the parser reads of the lines, with their stamps if there is a clock."""
-        for line, rank, stamp in lines_with(text, self._format.anchors):
-            record = self._format.parse(line)
-            if record is not None:
-                yield Row(record, rank, None if clock is None else clock.read(line, stamp))
-
     def _line_numbers(self, text: bytes) -> list[LineNumbers]:
         """Return the numbers of each row of a line, or of each line that others add to."""
+        lines = [*lines_with(text, self._format.anchors)]
         if self._format.in_order is None:
-            return [{name: number_of(row, name) for name in NAMES} for row in self._rows(text)]
-        events = [
-            (line.rank, self._format.in_order.numbers(line.text))
-            for line in lines_with(text, self._format.anchors)
-        ]
+            parsed = [(line.rank, self._format.parse(line.text)) for line in lines]
+            rows = [Row(record, rank, None) for rank, record in parsed if record is not None]
+            return [{name: number_of(row, name) for name in NAMES} for row in rows]
+        events = [(line.rank, self._format.in_order.numbers(line.text)) for line in lines]
         return [{**event, "rank": rank} for rank, event in events if event is not None]
 
     def _inputs(self, text: bytes) -> Inputs:

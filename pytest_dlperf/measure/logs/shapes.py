@@ -188,9 +188,10 @@ class Shapes:
         for run in shape.word_runs:
             refused |= lines.values(Number((run,))) != float(texts[run])
         for run, (usual, column) in enumerate(zip(shape.usual_sizes, lines.sizes, strict=True)):
-            if (column == usual).all():
+            sizes = [int(column)] if column.ndim == 0 else np.unique(column).tolist()
+            if sizes == [usual]:
                 continue
-            for size in np.unique(column).tolist():
+            for size in sizes:
                 if size not in shape.sizes[run] and size not in shape.refused[run]:
                     is_alike = run not in shape.word_runs and self._is_alike(shape, run, size)
                     (shape.sizes if is_alike else shape.refused)[run].add(size)

@@ -88,21 +88,25 @@ def with_words(fmt: Format) -> Format:
     """
 
     def parse(line: bytes) -> LogRecord | None:
-        record = fmt.parse(line)
-        if b"nan" in line or b"NaN" in line:
-            # A line of numbers has other signs.
-            if record is None or fmt.bar:
-                record = _with_skip(line, record)
-            if record is None or record.loss is None:
-                record = _with_lost_loss(line, record)
-        elif any(word in line for word in _OF_SKIPS):
-            record = _with_skip(line, record)
-        if record is None and b", skipped=" in line and (match := _SKIPPED_IN_ALL.search(line)):
-            return LogRecord(step=-1, skipped_in_all=int(match[1]))
-        return record
+        return with_words_of(line, fmt.parse(line), is_bar=fmt.bar)
 
     every_line = b"\n" in fmt.anchors
     return replace(fmt, parse=parse, anchors=fmt.anchors if every_line else fmt.anchors + WORDS)
+
+
+def with_words_of(line: bytes, record: LogRecord | None, *, is_bar: bool) -> LogRecord | None:
+    """Return the record of a line, or None, with what its words say of a step."""
+    if b"nan" in line or b"NaN" in line:
+        # A line of numbers has other signs.
+        if record is None or is_bar:
+            record = _with_skip(line, record)
+        if record is None or record.loss is None:
+            record = _with_lost_loss(line, record)
+    elif any(word in line for word in _OF_SKIPS):
+        record = _with_skip(line, record)
+    if record is None and b", skipped=" in line and (match := _SKIPPED_IN_ALL.search(line)):
+        return LogRecord(step=-1, skipped_in_all=int(match[1]))
+    return record
 
 
 def _with_skip(line: bytes, record: LogRecord | None) -> LogRecord | None:

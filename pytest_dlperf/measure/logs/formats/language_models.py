@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -123,20 +122,22 @@ class _LitGPT:
     """
 
     def __init__(self) -> None:
-        self._step = math.nan
-        self._follows = True
+        # As in ``Derived``
+        from pytest_dlperf.measure.logs.events import Latest
 
-    def __call__(self, event: Event) -> Event | None:
-        """Take in a line; return the fields of its record."""
-        step, updates, seconds = event["step"], event["updates"], event["seconds"]
-        assert step is not None
-        assert updates is not None
-        if step != self._step:
-            self._follows = step == self._step + 1
-        self._step = step
-        accumulates = updates < step
-        is_sample = self._follows or not accumulates
-        return {"step": step, "seconds": seconds if is_sample else 0.0, "loss": event.get("loss")}
+        self._step, self._follows = Latest(), Latest()
+
+    def __call__(self, prints: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
+        """Take in prints; return the fields of their records."""
+        import numpy as np
+
+        step = prints["step"]
+        before = self._step.number_before(step)
+        # Ranks print a step again.
+        follows = self._follows.number_at(step == before + 1, step != before)
+        is_sample = (follows > 0) | (prints["updates"] >= step)
+        seconds = np.where(is_sample, prints["seconds"], 0.0)
+        return {"step": step, "seconds": seconds, "loss": prints["loss"]}
 
 
 def _litgpt() -> InOrder:

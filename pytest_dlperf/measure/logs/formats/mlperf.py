@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pytest_dlperf.measure.logs.declare import (
+    LEAST,
+    MOST,
     Event,
     Format,
     InOrder,
     LogRecord,
+    Numbers,
     built_in,
     finite,
     json_count,
@@ -26,7 +29,7 @@ _LOSSES: Final = ("loss", "train_loss", "reduced_train_loss")
 
 
 #: Numbers of the metadata of a block or an evaluation.
-_OF_BLOCK: Final = ("step", "samples_count", "epoch_count", "epoch_num", "first_epoch_num")
+_OF_BLOCK: Final = ("samples_count", "epoch_count", "epoch_num", "first_epoch_num")
 
 
 def _numbers(line: bytes) -> Event | None:
@@ -57,11 +60,12 @@ def _numbers(line: bytes) -> Event | None:
         "clock_ms": clock_ms,
         "goes_on": float(key in _TRAINING_GOES_ON),
         "is_block": float(key.startswith("block")),
+        "steps_done": json_count(metadata.get("step")),
         **{name: json_count(metadata.get(name)) for name in _OF_BLOCK},
     }
 
 
-class _Events:
+class _Records:
     """Makes the records of one log of its events, in their order.
 
     A record is a ``throughput`` or a ``train_step_time`` with its step. A log without them has
@@ -69,103 +73,96 @@ class _Events:
     """
 
     def __init__(self) -> None:
-        self._batch: float | None = None
-        self._sequence: float | None = None
+        # As in ``Derived``
+        from pytest_dlperf.measure.logs.events import Latest
+
+        self._batch, self._sequence = Latest(), Latest()
         #: Samples of the run when training last stopped, and of the block that runs.
         self._samples = 0.0
-        self._block_samples: float | None = None
-        #: The clock when training last went on; None while it stands still.
-        self._since_s: float | None = None
+        self._block_samples = Latest()
+        #: The clock when training last went on; none while it stands still.
+        self._since_s = Latest()
         #: Of an iteration of the block, by an event that names no step.
-        self._step_seconds: float | None = None
+        self._step_seconds = Latest()
         #: Records of steps are better than those of blocks.
         self._has_stats = False
 
-    def __call__(self, event: Event) -> Event | None:
-        """Take in an event; return the fields of its record, or None if it is not one."""
-        if "clock_ms" in event:
-            return self._block(event)
-        if "batch" in event:
-            self._batch = event["batch"] or None
-        elif "sequence" in event:
-            self._sequence = event["sequence"] or None
-        else:
-            return self._stats(event)
-        return None
+    def __call__(self, events: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
+        """Take in events; return the fields of their records."""
+        import numpy as np
 
-    def _stats(self, event: Event) -> Event | None:
-        loss, rate, step = event.get("loss"), event.get("rate"), event.get("step")
-        seconds = event.get("step_seconds")
+        batch, sequence = (
+            self._batch.number_at(events["batch"]),
+            self._sequence.number_at(events["sequence"]),
+        )
+        batch, sequence = (
+            np.where(batch > 0, batch, np.nan),
+            np.where(sequence > 0, sequence, np.nan),
+        )
+        rate, step, loss = events["rate"], events["step"], events["loss"]
+        seconds = events["step_seconds"]
         # A part of an epoch counts no steps.
-        if rate is not None and step is not None and step == int(step):
-            self._has_stats = True
-            return {"step": step, "rate": rate, "loss": loss}
-        if rate is not None:
-            return {"step": -1, "whole_run": rate}
-        if seconds is not None and step is None:
-            self._step_seconds = seconds
-        if seconds is None or step is None or self._batch is None:
-            return None if loss is None else {"step": -1, "loss": loss}
-        self._has_stats = True
+        has_rate, has_step = ~np.isnan(rate), ~np.isnan(step)
+        is_rate = has_rate & (step == np.floor(step))
+        is_of_run = has_rate & ~is_rate
+        is_time = ~has_rate & has_step & ~np.isnan(batch / seconds)
+        stats = np.logical_or.accumulate(is_rate | is_time) | self._has_stats
+        self._has_stats = bool(stats[-1])
+        block = self._blocks(events, batch, sequence, ~has_rate & ~has_step)
+        is_block = block["is_record"] & ~stats
+        cases = [is_rate, is_time, is_block]
+        seconds = np.select([is_time, is_block], [seconds, block["seconds"]], np.nan)
         return {
-            "step": step // 1 + 1,
-            "rate": self._batch / seconds,
+            "start": np.where(is_block, block["start"], np.nan),
+            "step": np.select(cases, [step, np.floor(step) + 1, block["step"]], -1.0),
+            "rate": np.where(is_rate, rate, batch / seconds),
             "seconds": seconds,
-            "work": self._batch,
-            "loss": loss,
+            "work": np.where(is_time | is_block, batch, np.nan),
+            "loss": np.where(is_of_run, np.nan, loss),
+            "whole_run": np.where(is_of_run, rate, np.nan),
+            "is_record": has_rate | is_time | is_block | ~np.isnan(loss),
         }
 
-    def _block(self, event: Event) -> Event | None:
-        """Take in that training goes on or stops; return the record of what it did between."""
-        clock_ms = event["clock_ms"]
-        if self._batch is None or clock_ms is None:
-            return None
-        if event["goes_on"]:
-            self._since_s = clock_ms / 1000
-            if event["is_block"]:
-                self._block_samples = self._samples_of(event, "epoch_count")
-            return None
-        since_s, self._since_s = self._since_s, None
-        step_seconds, self._step_seconds = self._step_seconds, None
-        begin, end = self._samples, self._samples_at(event)
-        if end is None or end <= begin:
-            return None
-        self._samples = end
-        if step_seconds is None and since_s is not None:
-            step_seconds = (clock_ms / 1000 - since_s) * self._batch / (end - begin)
-        if self._has_stats or measured(step_seconds) is None:
-            return None
-        assert step_seconds is not None
-        return {
-            "start": int(begin / self._batch),
-            "step": int(end / self._batch),
-            "rate": self._batch / step_seconds,
-            "seconds": step_seconds,
-            "work": self._batch,
-        }
+    def _blocks(
+        self, events: Mapping[str, Numbers], batch: Numbers, sequence: Numbers, of_block: Numbers
+    ) -> Mapping[str, Numbers]:
+        """Take in where training goes on and stops; return the records of what is between.
 
-    def _samples_at(self, event: Event) -> float | None:
-        """Return the samples that the run has had when training stops; None if nothing says it."""
+        A time is ``of_block`` where it has no step.
+        """
+        import numpy as np
+
+        clock_s, is_block = events["clock_ms"] / 1000, events["is_block"] > 0
+        is_event = ~np.isnan(clock_s + batch)
+        goes_on, stops = (is_event & (events["goes_on"] == flag) for flag in (1, 0))
+        turns = goes_on | stops
+        since_s = self._since_s.number_before(np.where(goes_on, clock_s, np.nan), turns)
+        each_s = np.where(of_block, events["step_seconds"], np.nan)
+        each_s = self._step_seconds.number_before(each_s, stops | ~np.isnan(each_s))
+
+        def samples(name: str) -> Numbers:
+            """Return a count of tokens in samples; one of epochs is none."""
+            iterations = events[name] / (batch * sequence)
+            return np.where(iterations == np.floor(iterations), iterations * batch, np.nan)
+
         # NVIDIA's samples are those of a block, and its steps those of the run.
-        step = event.get("step")
-        if step is not None and self._batch is not None:
-            return step * self._batch
-        samples = event.get("samples_count")
-        if samples is not None:
-            return samples
-        if not event["is_block"]:
-            return self._samples_of(event, "epoch_num")
-        first = self._samples_of(event, "first_epoch_num")
-        block = self._block_samples
-        return None if first is None or block is None else first + block
-
-    def _samples_of(self, event: Event, name: str) -> float | None:
-        """Return a count of tokens in samples; one of epochs is None."""
-        tokens = event.get(name)
-        if tokens is None or self._batch is None or self._sequence is None:
-            return None
-        update = self._batch * self._sequence
-        return tokens / self._sequence if tokens % update == 0 else None
+        block_samples = self._block_samples.number_at(samples("epoch_count"), goes_on & is_block)
+        by_tokens = np.where(
+            is_block, samples("first_epoch_num") + block_samples, samples("epoch_num")
+        )
+        counts = (events["steps_done"] * batch, events["samples_count"], by_tokens)
+        end = np.select([~np.isnan(count) for count in counts], counts, np.nan)
+        ends = np.where(stops & ~np.isnan(end), end, self._samples)
+        begin = np.maximum.accumulate(np.concatenate([[self._samples], ends]))[:-1]
+        self._samples = float(max(begin[-1], ends[-1]))
+        by_clock = (clock_s - since_s) * batch / (end - begin)
+        each_s = np.where(np.isnan(each_s), by_clock, each_s)
+        return {
+            "start": np.floor(begin / batch),
+            "step": np.floor(end / batch),
+            "seconds": each_s,
+            "is_record": stops & (end > begin) & (each_s > LEAST) & (each_s < MOST),
+        }
 
 
 def _first(metadata: Mapping[str, Any], *names: str) -> float | None:
@@ -175,7 +172,7 @@ def _first(metadata: Mapping[str, Any], *names: str) -> float | None:
 
 
 def _begin() -> InOrder:
-    return InOrder(_numbers, _Events())
+    return InOrder(_numbers, _Records())
 
 
 def _alone(line: bytes) -> LogRecord | None:

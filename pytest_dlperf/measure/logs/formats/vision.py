@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -17,6 +18,7 @@ from pytest_dlperf.measure.logs.declare import (
     InOrder,
     LogRecord,
     Loss,
+    Numbers,
     behind_launcher,
     built_in,
     parser,
@@ -109,44 +111,44 @@ class _Keras:
     """Makes the records of one log: an epoch's bars are those with the total of its first one."""
 
     def __init__(self) -> None:
-        self._epoch: float | None = None
-        self._total: float | None = None
+        # As in ``Derived``
+        from pytest_dlperf.measure.logs.events import Latest
 
-    def __call__(self, event: Event) -> Event | None:
-        """Take in a line; return the fields of its record, or None if it is not one."""
-        if "epoch" in event:
-            self._epoch = event["epoch"]
-            return None
-        done, total, loss = event["done"], event["total"], event.get("loss")
-        assert done is not None
-        assert total is not None
-        seconds = event.get("each_s")
-        if seconds is None:
-            seconds = _seconds_by_rest(event, done, total)
-        if seconds is None or self._epoch is None:
-            return None
-        self._total = self._total or total
-        if total != self._total or loss is None:
-            return None
+        self._epoch = Latest()
+        self._total = math.nan
+
+    def __call__(self, states: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
+        """Take in states of bars, and lines of epochs; return the fields of their records."""
+        import numpy as np
+
+        epoch, total = self._epoch.number_at(states["epoch"]), states["total"]
+        seconds = states["each_s"]
+        seconds = np.where(np.isnan(seconds), _seconds_by_rest(states), seconds)
+        is_timed = ~np.isnan(seconds + epoch)
+        if math.isnan(self._total) and is_timed.any():
+            self._total = float(total[is_timed][0])
         return {
-            "epoch": self._epoch,
-            "step": done,
+            "epoch": epoch,
+            "step": states["done"],
             "epoch_steps": total,
             "seconds": seconds,
-            "loss": loss,
+            "loss": states["loss"],
+            "is_record": is_timed & (total == self._total) & ~np.isnan(states["loss"]),
         }
 
 
-def _seconds_by_rest(event: Event, done: float, total: float) -> float | None:
+def _seconds_by_rest(states: Mapping[str, Numbers]) -> Numbers:
     """Return a step's mean by the seconds that are left.
 
     They are whole. In the first half of an epoch the time so far is as exact.
     """
-    left_s = sum((event.get(name) or 0) * part_s for name, part_s in _KERAS_PARTS)
+    import numpy as np
+
+    left_s = sum(np.nan_to_num(states[name]) * part_s for name, part_s in _KERAS_PARTS)
+    done, total = states["done"], states["total"]
     # Shorter steps are shown in milliseconds.
-    if done < 1 or 2 * done > total or left_s < total - done:
-        return None
-    return left_s / (total - done)
+    is_exact = (done >= 1) & (2 * done <= total) & (left_s >= total - done)
+    return np.where(is_exact, left_s / (total - done), np.nan)
 
 
 def _keras(bar: re.Pattern[bytes]) -> InOrder:
