@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
+    Places = NDArray[np.intp]
 
 
 #: In place of the print before: the mean begins anew.
@@ -246,62 +248,45 @@ def _begins_anew(
     return bool((~restarts & (totals <= RESTARTED * previous)).any())
 
 
-def _only_grows(totals: Floats, before: RunningState, warm: Flags, restarts: Flags) -> bool:
-    """Return whether the time of a mean that goes on only grows."""
-    goes_on = before.warm and bool(warm.all()) and not restarts.any()
-    return goes_on and bool((np.diff(totals, prepend=before.seconds) >= -ROUNDING * totals).all())
+class _Means(NamedTuple):
+    """What each running mean is of."""
+
+    counts: Floats
+    seconds: Floats
+    #: From the step on from which the mean is that of the epoch.
+    warm: Flags
+    restarts: Flags
 
 
-def _apart(totals: Floats, last: float, least: float) -> list[int]:
-    """Return the first place after which each time is ``least`` more than at the one before."""
-    times, place = totals.tolist(), 0
-    places: list[int] = []
-    while True:
-        # A sum rounds otherwise than the difference that counts.
-        place = bisect_left(times, (last + least) * (1 - ROUNDING), place)
-        while place < len(times) and (
-            times[place] - last < least or times[place] - last <= times[place] * ROUNDING
-        ):
+def _far_enough(means: _Means, least_s: Floats, before: RunningState) -> Places:
+    """Return the prints that have ``least_s`` more than the last one that has."""
+    follows_warm = np.concatenate([[before.warm], means.warm[:-1]])
+    begins = np.flatnonzero(means.restarts | (means.warm & ~follows_warm)).tolist()
+    # A sum rounds otherwise than the difference that counts.
+    reaches = (means.seconds * (1 + ROUNDING) - least_s).tolist()
+    counts, seconds, least = (each.tolist() for each in (means.counts, means.seconds, least_s))
+    count, total = before.count, before.seconds
+    places = []
+    for begin, end in pairwise([0, *begins, len(counts)]):
+        place, furthest = begin, [*accumulate(reaches[begin:end], max)]
+        while (place := begin + bisect_left(furthest, total, place - begin)) < end:
+            grown = seconds[place] - total
+            is_new = counts[place] - count >= 1 and grown > seconds[place] * ROUNDING
+            if is_new and grown >= least[place]:
+                places.append(place)
+                count, total = counts[place], seconds[place]
             place += 1
-        if place >= len(times):
-            return places
-        places.append(place)
-        last = times[place]
-        place += 1
+        count, total = 0, 0.0
+    return np.array(places, dtype=np.intp)
 
 
-def _far_enough(
-    counts: Floats,
-    totals: Floats,
-    warm: Flags,
-    restarts: Flags,
-    before: RunningState,
-    fmt: Format,
-) -> tuple[list[int], list[int], int] | None:
-    """Return which prints have a window, from which one on, and how many are too coarse.
-
-    None if the time of the mean began anew.
-    """
-    resolution, least_s = fmt.resolution * FINER, fmt.least_seconds
-    rows = zip(counts.tolist(), totals.tolist(), warm.tolist(), restarts.tolist(), strict=True)
-    last, last_warm, taken, bases = -1, before.warm, [], []
-    last_count, last_total = before.count, before.seconds
-    too_coarse = 0
-    for place, (count, total, is_warm, begins) in enumerate(rows):
-        if begins:
-            last, last_count, last_total, last_warm = _NOWHERE, 0, 0.0, False
-        goes_on = last_warm or not is_warm
-        if goes_on and last_warm and total <= RESTARTED * last_total:
-            return None
-        grown = total - last_total if goes_on else total
-        too_coarse += bool(resolution) and grown < resolution * count
-        new = count - last_count if goes_on else count
-        if new < 1 or grown <= total * ROUNDING or grown < max(least_s, resolution * count):
-            continue
-        taken.append(place)
-        bases.append(last if goes_on else _NOWHERE)
-        last, last_count, last_total, last_warm = place, count, total, is_warm
-    return taken, bases, too_coarse
+def _bases(means: _Means, taken: Places, before: RunningState) -> Places:
+    """Return the print that each mean goes on from: -1 is the one before all of them."""
+    latest = np.concatenate([[-1], taken])[np.searchsorted(taken, np.arange(len(means.counts)))]
+    epoch = np.concatenate([np.cumsum(means.restarts), [0]])
+    warm = np.concatenate([means.warm, [before.warm]])
+    goes_on = (epoch[latest] == epoch[:-1]) & (warm[latest] | ~means.warm)
+    return np.where(goes_on, latest, _NOWHERE)
 
 
 def _undo_each(
@@ -316,34 +301,33 @@ def _undo_each(
     warm = step >= fmt.running_since
     counts = np.where(warm, step - fmt.running_since + 1, step + 1)
     mean = np.where(np.isnan(rate), seconds, 1 / rate)
-    totals = mean * counts
-    if not fmt.resolution and _only_grows(totals, before, warm, restarts):
-        taken = _apart(totals, before.seconds, fmt.least_seconds)
-        bases, too_coarse = [-1, *taken[:-1]][: len(taken)], 0
-    else:
-        far_enough = _far_enough(counts, totals, warm, restarts, before, fmt)
-        if far_enough is None:
-            return None
-        taken, bases, too_coarse = far_enough
-    kept, base = np.array(taken, dtype=np.intp), np.array(bases, dtype=np.intp)
+    totals, waited = mean * counts, np.nan_to_num(wait) * counts
+    means = _Means(counts, totals, warm, restarts)
+    coarse_s = fmt.resolution * FINER * counts
+    kept = _far_enough(means, np.maximum(fmt.least_seconds, coarse_s), before)
+    base = _bases(means, kept, before)
 
-    def previous(column: Floats, first: float) -> Floats:
-        return np.where(base == _NOWHERE, 0.0, np.where(base < 0, first, column[base]))
+    def own(column: Floats, first: float) -> Floats:
+        """Return what a column has more than at the print before."""
+        last = np.where(base < 0, first, column[np.maximum(base, 0)])
+        return column - np.where(base == _NOWHERE, 0.0, last)
 
-    waited = np.nan_to_num(wait) * counts
-    new_of_all = counts[kept] - previous(counts, before.count)
-    own = (totals[kept] - previous(totals, before.seconds)) / new_of_all
-    own_wait = np.maximum(0.0, (waited[kept] - previous(waited, before.wait)) / new_of_all)
-    windows["rate"][kept] = np.where(np.isnan(rate[kept]), np.nan, 1 / own)
-    windows["seconds_each"][kept] = seconds[kept] * own / mean[kept]
+    grown = own(totals, before.seconds)
+    if (warm & (totals <= RESTARTED * (totals - grown))).any():
+        return None  # the time of the mean began anew
+    count, waited_own = own(counts, before.count)[kept], own(waited, before.wait)[kept]
+    own_s = grown[kept] / count
+    windows["rate"][kept] = np.where(np.isnan(rate[kept]), np.nan, 1 / own_s)
+    windows["seconds_each"][kept] = seconds[kept] * own_s / mean[kept]
+    own_wait = np.maximum(0.0, waited_own / count)
     windows["wait_each"][kept] = np.where(np.isnan(wait[kept]), np.nan, own_wait)
-    windows["first"][kept] = windows["last"][kept] - new_of_all + 1
+    windows["first"][kept] = windows["last"][kept] - count + 1
     has_window = np.zeros(len(step), dtype=bool)
     has_window[kept] = True
-    end = taken[-1] if taken else -1
+    end = int(kept[-1]) if len(kept) else -1
     if restarts[end + 1 :].any():
         state = RunningState()
-    elif not taken:
+    elif end < 0:
         state = before
     else:
         state = RunningState(
@@ -352,4 +336,5 @@ def _undo_each(
             wait=float(waited[end]),
             warm=bool(warm[end]),
         )
+    too_coarse = int((grown < coarse_s).sum()) if fmt.resolution else 0
     return _Undone(state, has_window, too_coarse)

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_dlperf.measure.logs.clean import plain
-from pytest_dlperf.measure.logs.records import Reader
+from pytest_dlperf.measure.logs.records import Columns, Reader
 from pytest_dlperf.measure.logs.registry import named
+from pytest_dlperf.measure.logs.running import Progress, RunningState
+from pytest_dlperf.measure.logs.steady import count_at_once
 from pytest_dlperf.measure.logs.timeline import Counted, Timeline
 from tests.helpers.log_lines import deepspeed, imagenet, torchtitan, tsm
 from tests.helpers.log_writer import Writer
@@ -115,3 +117,16 @@ def test_means_that_are_rounded(
                     writer(i, seconds / (i + 1)).replace("Epoch: [0]", f"Epoch: [{epoch}]")
                 )
     assert_same(lines, name)
+
+
+def test_one_mean_that_begins_an_epoch() -> None:
+    before = RunningState(count=600, seconds=300.0, warm=True)
+    progress = Progress(step=599, epoch=0, counted=600, running=before)
+    numbers = {"step": 9.0, "epoch": 1.0, "seconds": 0.25}
+    columns = Columns(1, {name: np.array([number]) for name, number in numbers.items()})
+
+    counted = count_at_once(columns, progress, named("imagenet"), None)
+
+    assert counted is not None
+    assert (counted.first.tolist(), counted.last.tolist()) == ([601], [610])
+    assert counted.windows["seconds_each"].tolist() == [0.25]
