@@ -154,6 +154,11 @@ class Stretches:
         if len(self._rows) > _MOST_STRETCHES:
             self._rows = [_joined(*self._rows[i : i + 2]) for i in range(0, len(self._rows), 2)]
 
+    @property
+    def last(self) -> int:
+        """The last iteration of them; 0 where there is none."""
+        return self._rows[-1][1] if self._rows else 0
+
     def begin_at(self, last: int) -> None:
         """Take what there is for iterations 1 to ``last``, which were counted otherwise before."""
         count, prints = (sum(row[i] for row in self._rows) for i in (2, 3))
@@ -187,7 +192,7 @@ class Account:
     #: Of them, those whose update was skipped, and those whose loss or gradients were lost.
     skipped: float
     not_finite: float
-    #: All of them, if each print has a loss of 0 that no training comes to.
+    #: Of them, those whose loss is 0 and came to it at once, or had no gradient from the begin.
     zero: float = 0.0
     #: The last iteration before them that has a loss, if prints had one and these have none.
     loss_until: int | None
@@ -375,15 +380,19 @@ class Untrained:
     def _note_zero(self, loss: float, norm: float | None, first: int, last: int) -> None:
         """Take in whether a loss is 0 without a gradient, or at once after a large one.
 
-        One that is learnt by heart comes to 0 by and by, or between two prints far apart.
+        One that is learnt by heart comes to 0 by and by, or between two prints far apart. One
+        of rewards is 0 with a gradient, and also where all rewards are alike, without one.
         """
         if loss != 0:
             self._last_loss, self._last_loss_at, self._is_at_zero = loss, last, False
             return
+        if norm and math.isfinite(norm):
+            self._last_loss = loss
         if not self._is_at_zero:
             is_large = math.isfinite(self._last_loss) and abs(self._last_loss) > _LARGE
             self._is_at_zero = is_large and last - self._last_loss_at <= _SOON
-        if norm == 0 or (norm is None and self._is_at_zero):
+        fell = math.isnan(self._last_loss) or abs(self._last_loss) > _SMALL
+        if (norm == 0 and fell) or (norm is None and self._is_at_zero):
             self._zeros.add(first, last, last - first + 1)
 
     def account(self, first: float, last: float) -> Account:
@@ -397,12 +406,13 @@ class Untrained:
         vanished = enough and self._loss_at < first and iterations >= _LONGER * self._loss_gap
         # Losses beside a bar end before it does.
         zero_until = min(last, self._loss_at)
-        is_zero = 0 < zero_until - first + 1 <= self._zeros.within(first, zero_until)[0]
+        zero = self._zeros.within(first, zero_until)[0]
+        is_all = 0 < zero_until - first + 1 <= zero
         return Account(
             iterations=iterations,
             skipped=max(stretches.within(first, last)[0] for stretches in skips),
             not_finite=max(self._printed_lost.within(first, last)[0], min(lost, covered)),
-            zero=float(iterations) if is_zero else 0.0,
+            zero=float(iterations) if is_all else zero,
             loss_until=self._loss_at if vanished else None,
         )
 
@@ -448,6 +458,8 @@ class Untrained:
 
 #: A loss that was printed as small as this may become 0 by training.
 _NEAR_ZERO: Final = 0.01
+#: One that was larger is not learnt by heart where the gradients are 0 as well.
+_SMALL: Final = 0.1
 #: A larger one does not become 0 within so many iterations.
 _LARGE: Final = 1.0
 _SOON: Final = 10

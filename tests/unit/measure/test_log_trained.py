@@ -333,8 +333,53 @@ def test_a_loss_of_0_that_no_training_comes_to_is_a_sign(tmp_path: Path, zero: s
     result = read(tmp_path, lines, range(begin, ITERATIONS))
     assert result.throughput is None
     assert "200 with a loss of 0" in problem(result, "not-trained")
-    # Not where some of the window has a loss.
-    assert read(tmp_path, lines, range(begin, ITERATIONS - 50)).throughput
+    # Also where some of the window has a loss.
+    result = read(tmp_path, lines, range(begin, ITERATIONS - 50))
+    assert result.throughput is None
+    assert "150 with a loss of 0" in problem(result, "not-trained")
+
+
+@pytest.mark.parametrize("norm", ["0.000", None])
+@pytest.mark.parametrize(
+    ("lost", "count"),
+    [(range(200, 250), 50), (range(230, 250), 20), (range(100, 130), 30), (range(150, 155), 5)],
+    ids=["last fifth", "last", "a while", "a few"],
+)
+def test_a_loss_of_0_in_a_part_of_the_window_is_said(
+    tmp_path: Path, lost: range, count: int, norm: str | None
+):
+    def lines(i: int, lost_so_far: int, lost: bool) -> str:
+        loss = "lm loss: 0.000000E+00 |" if lost else "lm loss: 7.399415E+00 |"
+        gradient = "" if norm is None else f" grad norm: {norm if lost else 1.205} |"
+        return megatron(i, 1.0).replace("lm loss: 7.399415E+00 |", f"{loss}{gradient}")
+
+    result = read(tmp_path, lines, lost)
+
+    code = "not-trained" if count > 10 else "steps-skipped"
+    assert f"{count} with a loss of 0" in problem(result, code)
+    assert (result.throughput is None) is (count > 10)
+
+
+def test_a_loss_of_0_of_rewards_that_are_alike_is_trained(tmp_path: Path):
+    """As some steps of GRPO have, whose loss is 0 or small, and whose gradients are not."""
+
+    def lines(i: int, lost_so_far: int, lost: bool) -> str:
+        usual = f"'{0 if i % 2 else 0.0013}', 'grad_norm': '0.31'"
+        line = huggingface(i, 1.0).replace("/150", f"/{ITERATIONS}")
+        return line.replace(
+            "'2.075', 'grad_norm': '1.2'", "'0.0', 'grad_norm': '0.0'" if lost else usual
+        )
+
+    assert read(tmp_path, lines, set(range(60, ITERATIONS, 3))).throughput
+
+
+def test_gradients_of_0_of_what_is_learnt_by_heart_are_trained(tmp_path: Path):
+    def lines(i: int, lost_so_far: int, lost: bool) -> str:
+        loss, norm = max(0.0, 3.0 - 0.03 * i), 0.0 if i > 100 else 0.2
+        text = f"lm loss: {loss:.2f} | grad norm: {norm:.3f} |"
+        return megatron(i, 1.0).replace("lm loss: 7.399415E+00 |", text)
+
+    assert read(tmp_path, lines, set()).throughput == pytest.approx(BATCH)
 
 
 @pytest.mark.parametrize(
@@ -357,9 +402,9 @@ def test_a_loss_of_0_beside_a_bar_whose_gradients_are_0_is_a_sign(
     result = read(tmp_path, lines, range(begin, ITERATIONS))
     assert result.throughput is None
     assert "200 with a loss of 0" in problem(result, "not-trained")
-    # Not where some of the window has a loss.
-    assert read(tmp_path, lines, range(begin, ITERATIONS - 50)).throughput
-    assert read(tmp_path, lines, range(100, ITERATIONS)).throughput
+    # Also where some of the window has a loss.
+    for part in (range(begin, ITERATIONS - 50), range(100, ITERATIONS)):
+        assert problem(read(tmp_path, lines, part), "not-trained")
 
 
 def test_a_loss_of_0_beside_a_bar_whose_gradients_are_not_0_is_trained(tmp_path: Path):
