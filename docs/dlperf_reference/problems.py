@@ -48,6 +48,8 @@ MEANINGS: Final = {
     "taken once, not added",
     "epoch-stalls": "the first steps of an epoch are much slower than the median",
     "exception": "a rank or a marked program failed; the message is its exception",
+    "few-digits": "a log prints its speeds with so few digits that rounding may be more than a "
+    "twentieth of them",
     "framework-too-new": "TensorFlow brings a Keras whose variables Horovod cannot average",
     "framework-unchecked": "the case names no framework, so what needs one is not checked",
     "host-waits": "the host did not run ahead of the GPU, which waits for the next step",
@@ -57,7 +59,8 @@ MEANINGS: Final = {
     "imports-unknown": "nothing shows that the two arms of a pair ran different code",
     "insufficient-data": "too few iterations in a log after its warm-up",
     "left-out": "more than a tenth of the time went into phases that the rate leaves out, or "
-    "prints of a log were left out that have the time of an evaluation in them",
+    "prints of a log were left out that have the time of an evaluation in them, or its times "
+    "leave out a part of an iteration",
     "launch-retried": "the infrastructure failed a launch, which was repeated",
     "loss-not-falling": "the loss did not fall over a run",
     "loss-not-finite": "a loss is NaN or infinite",
@@ -76,6 +79,8 @@ MEANINGS: Final = {
     "precision-unsupported": "the framework has no such precision on this device",
     "cuda-graphs-skipped": "torch.compile left out CUDA graphs that it was to make",
     "parameters-donated": "the declared parameters were donated to a step of JAX",
+    "prints-unread": "some prints of a log have their speed in another unit than the pattern "
+    "reads; no number is given where they are more than a twentieth",
     "recompiled": "torch.compile or XLA compiled within the measured window",
     "replicas-differ": "devices of one process hold other parameters after training",
     "running-mean": "printed rates are means since an early step; they were taken apart",

@@ -19,7 +19,7 @@ def format_of(case: Case) -> Format | None:
     if isinstance(case.log_format, LogPattern):
         from pytest_dlperf.measure.logs import user_pattern
 
-        return user_pattern.format_of_pattern(case.log_format)
+        return user_pattern.format_of_pattern(case.log_format, case.unit)
     return registry.named(case.log_format) if case.log_format else None
 
 

@@ -6,7 +6,15 @@ from typing import Final
 
 #: The runs themselves cannot be trusted.
 UNSTEADY: Final = frozenset(
-    {"implausible-speedup", "drift", "recompiled", "clocks-disagree", "clock-mismatch"}
+    {
+        "implausible-speedup",
+        "drift",
+        "recompiled",
+        "clocks-disagree",
+        "clock-mismatch",
+        "few-digits",
+        "prints-unread",
+    }
 )
 #: Those of them that leave open which part of a window is the case's own.
 DRIFTING: Final = frozenset({"drift", "recompiled"})

@@ -11,7 +11,9 @@ import re
 from typing import Final
 
 from pytest_dlperf.measure.logs.grouped_digits import is_of_group
+from pytest_dlperf.measure.logs.registry import SAMPLES
 from pytest_dlperf.measure.logs.speeds import (
+    COUNTED,
     MILLISECOND,
     MULTIPLE_NAME,
     OTHER_TIMES,
@@ -46,10 +48,21 @@ _MULTIPLE_BEFORE: Final = re.compile(MULTIPLE_NAME.encode() + _EQUALS)
 _MULTIPLE_IN_NAME: Final = re.compile(
     rb"(?<![A-Za-z])(?:" + _MULTIPLIED + rb"|" + _MULTIPLE_WORD + rb")"
 )
+#: Words before a name that say whose rate it is; a GPU's may be any.
+_OF_PART: Final = (
+    rb"(?i:(?:per[ -])?(?:local|worker|rank|node|host|machine|replica|device|shard)"
+    rb"|per[ -][gnt]pu)"
+)
+_NAMES_PART: Final = re.compile(_OF_PART + rb"[ _]")
+#: The words before a number, with what is in brackets behind them.
 _NAME: Final = re.compile(
     rb"(?<![^\s,;|{(\['\"])"
-    rb"(?P<name>(?:(?:[kKMGBT]|[a-z]{4,8}ions?|thousands?) )?[A-Za-z][\w/.()\[\]-]{0,40}"
-    rb"(?: per [A-Za-z]{1,24}){0,3})(?P<equals>" + _EQUALS + rb")"
+    rb"(?P<name>(?:(?:[kKMGBT]|[a-z]{4,8}ions?|thousands?|"
+    + _OF_PART
+    + rb") )?[A-Za-z][\w/.()\[\]-]{0,40}"
+    rb"(?: per [A-Za-z]{1,24}){0,3}(?: ?[\[{<(][^][{}<>()\d]{1,24}[\]}>)])?)(?P<equals>"
+    + _EQUALS
+    + rb")"
 )
 _NUMBER_BEFORE: Final = re.compile(rb"\d ?$")
 #: Words behind a number that are the name of the next one.
@@ -108,15 +121,54 @@ _IS_OF_OTHER: Final = (
     re.compile(rb" ?" + _OF_OTHER),
     re.compile(rb"(?<![A-Za-z])" + _OF_OTHER),
 )
-_A_DEVICE: Final = (
-    _PER + rb"(?:[gntxh]pus?|devices?|chips?|cards?|accelerators?|ranks?|workers?|cores?|process"
-    rb"|nodes?)(?![A-Za-z])"
+_PARTS: Final = (
+    rb"(?:[gntxh]pus?|devices?|chips?|cards?|accelerators?|ranks?|workers?|cores?|process(?:es)?"
+    rb"|nodes?|hosts?|machines?|replicas?|shards?|local)(?![A-Za-z])"
 )
-#: Of a part of all devices.
+_A_DEVICE: Final = _PER + _PARTS
+#: Of a part of all devices: ``/gpu``, ``(local)``, ``on this GPU``.
 _OF_DEVICE: Final = (
-    re.compile(rb" ?[A-Za-z]{0,24}(?:" + _PER + rb"[A-Za-z]{1,24}){0,2}?" + _A_DEVICE, re.I),
-    re.compile(_A_DEVICE + rb"|(?<![A-Za-z])tgs(?![A-Za-z])", re.I),
+    re.compile(
+        rb" ?[A-Za-z]{0,24}(?:"
+        + _PER
+        + rb"[A-Za-z]{1,24}){0,2}?(?:"
+        + _A_DEVICE
+        + rb"| ?[\[({](?:per[ -])?"
+        + _PARTS
+        + rb"[\])}]| (?:on|of|for|in|at) (?:(?:this|each|one|every|a|the) )"
+        + _PARTS
+        + rb")",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        _A_DEVICE
+        + rb"|(?<![A-Za-z])tgs(?![A-Za-z])|(?<![A-Za-z])"
+        + _OF_PART
+        + rb"[ _-](?!rank|step|iter|batch|id|world|size)"
+        + rb"|(?<!all)[ _\[({-](?:per[ _-])?"
+        + _PARTS
+        + rb"[\])}]?$",
+        re.IGNORECASE,
+    ),
 )
+#: What a rate counts, behind its number and in its name.
+_COUNTED_WORD: Final = (
+    rb"(?P<counted>"
+    + "|".join(sorted(COUNTED, key=len, reverse=True)).encode()
+    + rb")(?:"
+    + _PER
+    + rb"[A-Za-z]{1,16})?"
+    + _PER
+    + rb"(?:"
+    + _UNITS["seconds"]
+    + rb")(?![A-Za-z0-9])"
+)
+_COUNTS: Final = (
+    re.compile(rb" ?" + _COUNTED_WORD, re.I),
+    re.compile(rb"(?<![A-Za-z])" + _COUNTED_WORD, re.I),
+)
+#: Short names of rates of tokens.
+_COUNTS_TOKENS: Final = re.compile(rb"(?<![A-Za-z])(?:wps|tps|tgs)(?![A-Za-z])", re.I)
 _IN_SECONDS: Final = {"seconds", "data"}
 _LOOKS_BEFORE: Final = 40
 
@@ -164,7 +216,11 @@ def _beside(match: re.Match[bytes], group: str) -> tuple[bytes, bytes, bytes]:
     if named is None:
         return before, b"", behind
     # With nothing between but blanks it may be the unit of the number before it.
-    is_unit = not named["equals"].strip() and _NUMBER_BEFORE.search(before, 0, named.start())
+    is_unit = (
+        not named["equals"].strip()
+        and _NUMBER_BEFORE.search(before, 0, named.start()) is not None
+        and _NAMES_PART.match(named["name"]) is None
+    )
     if is_unit and not is_of_group(match, begin + len(before[: named.start()].rstrip()) - 1):
         return before, b"", behind
     return before, named["name"], behind
@@ -179,10 +235,16 @@ def words_of_device(match: re.Match[bytes]) -> str:
     return _shown(match, "rate") if _says(_OF_DEVICE, behind, name) else ""
 
 
-def contradiction(match: re.Match[bytes], group: str) -> str:
+def counted_by(unit: str) -> str:
+    """Return what a rate in a unit counts: tokens, iterations, or else samples of some kind."""
+    return COUNTED.get(unit.lower(), SAMPLES)
+
+
+def contradiction(match: re.Match[bytes], group: str, unit: str) -> str:
     """Return why what is right beside a group makes its number another one; empty: it does not.
 
-    ``seconds`` with ``ms`` behind them, or a rate with ``/min``, are no number of that group.
+    ``seconds`` with ``ms`` behind them, a rate with ``/min``, or one of tokens where the pattern's
+    ``unit`` is samples, are no number of that group.
     """
     text = match[group]
     if text is None or group in {"epoch", "loss"}:
@@ -197,9 +259,7 @@ def contradiction(match: re.Match[bytes], group: str) -> str:
     if _is_multiplied(line, end, before, name):
         return "a letter, a word or an exponent multiplies it, which the group has to read as well"
     if group == "rate":
-        if _says(_PER_OTHER_TIME, behind, name):
-            return "it is per another time than a second"
-        return "it is a time, and no rate" if _says(_IS_TIME, behind, name) else ""
+        return _no_rate(behind, name, unit)
     if _is_of_clock(line, before, end):
         return "it is a part of a clock or a duration"
     if _says(_IS_RATE, behind, name):
@@ -213,6 +273,24 @@ def contradiction(match: re.Match[bytes], group: str) -> str:
         if unit != own
     )
     return "its unit is another one than that of the group" if is_other else ""
+
+
+def _no_rate(behind: bytes, name: bytes, unit: str) -> str:
+    """Return why a number is not a rate in a unit; empty where it is."""
+    if _says(_PER_OTHER_TIME, behind, name):
+        return "it is per another time than a second"
+    if _says(_IS_TIME, behind, name):
+        return "it is a time, and no rate"
+    counts = _COUNTS[0].match(behind) or _COUNTS[1].search(name)
+    if counts is not None:
+        counted = COUNTED[counts["counted"].decode().lower()]
+    elif _COUNTS_TOKENS.search(name):
+        counted = "tokens"
+    else:
+        return ""
+    if counted == counted_by(unit):
+        return ""
+    return f"it counts {counted}, and the pattern {unit}; say what it counts (--unit={counted})"
 
 
 def _is_multiplied(line: bytes, end: int, before: bytes, name: bytes) -> bool:

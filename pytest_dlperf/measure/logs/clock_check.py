@@ -72,13 +72,15 @@ def check(
         return ClockCheck()
     least_s = max(_LEAST_S, FINER * clock.resolution)
     none_paused = np.zeros(len(kept), dtype=bool)
-    checked = _checked(kept, stretches(kept, least_s, none_paused), clock, unit, batch)
+    # Digits that were not printed contradict no clock.
+    apart = APART * (1 + fmt.rounded_share)
+    checked = _checked(kept, stretches(kept, least_s, none_paused), clock, unit, batch, apart)
     if not checked.is_slower or paused is None:
         return checked
     follow_pauses = paused()
     if not follow_pauses.any():
         return checked
-    without = _checked(kept, stretches(kept, least_s, follow_pauses), clock, unit, batch)
+    without = _checked(kept, stretches(kept, least_s, follow_pauses), clock, unit, batch, apart)
     return replace(without, pauses=None if without.problem else _pauses(kept, follow_pauses))
 
 
@@ -88,8 +90,9 @@ def _checked(
     clock: Clock,
     unit: str,
     batch: float | None,
+    apart: float,
 ) -> ClockCheck:
-    """Return what stretches between prints say."""
+    """Return what stretches between prints say; rates that differ by ``apart`` contradict."""
     elapsed, printed, iterations = between
     if len(elapsed) < LEAST:
         return ClockCheck()
@@ -99,15 +102,15 @@ def _checked(
     problem, is_slower, most_agree = None, False, False
     if not _knows_seconds(kept, unit, batch):
         # Seconds are those of one sample: the ratio is the batch that both would make.
-        problem = _no_batch(float(np.median(ratios)), kept, each, clock, unit)
+        problem = _no_batch(float(np.median(ratios)), kept, each, clock, unit, apart)
         longer = in_all / float(np.quantile(ratios, _WITHOUT_PAUSES))
-        if problem is None and longer > APART:
+        if problem is None and longer > apart:
             problem, is_slower, most_agree = _longer(kept, longer, clock, unit), True, True
-    elif np.quantile(ratios, 0.5, method="lower") > APART:
+    elif np.quantile(ratios, 0.5, method="lower") > apart:
         problem, is_slower = _mismatch(kept, each, clock, unit), True
-    elif in_all > APART:
+    elif in_all > apart:
         problem, is_slower, most_agree = _longer(kept, in_all, clock, unit), True, True
-    elif in_all < 1 / APART:
+    elif in_all < 1 / apart:
         problem = _mismatch(kept, each, clock, unit)
     return ClockCheck(
         iterations_per_s=1 / each, problem=problem, is_slower=is_slower, most_agree=most_agree
@@ -202,11 +205,11 @@ def _longer(kept: RateSeries, longer: float, clock: Clock, unit: str) -> Problem
 
 
 def _no_batch(
-    implied: float, kept: RateSeries, each: float, clock: Clock, unit: str
+    implied: float, kept: RateSeries, each: float, clock: Clock, unit: str, apart: float
 ) -> Problem | None:
     """Return a problem if no whole number of samples makes both the rate and the clock right."""
     nearest = max(1.0, round(implied))
-    if unit.startswith("tokens") or 1 / APART <= implied / nearest <= APART:
+    if unit.startswith("tokens") or 1 / apart <= implied / nearest <= apart:
         return None
     return Problem(
         code=MISMATCH,

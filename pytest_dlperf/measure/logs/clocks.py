@@ -24,6 +24,14 @@ _TIME: Final = (
     rb":(?P<second>[0-5]\d|60)(?:[.,](?P<fraction>\d{1,9}))?(?!\d|:)"
     rb"(?: ?(?P<half>[AaPp])[Mm]\b)?"
 )
+#: Seconds, milli-, micro- or nanoseconds since 1970, from 2014 to 2033: other numbers of as many
+#: digits count something.
+_UNIX: Final = (
+    rb"(?P<unix>1[4-9]\d{8})(?P<parts>\d{3}|\d{6}|\d{9})?(?:[.,](?P<fraction>\d{1,9}))?"
+    rb"(?![\w.,:/-]\d)"
+    rb"(?!\d| ?[kKMGT]?(?:tokens|toks|samples|words|sequences|seqs|images|imgs|params|bytes|steps"
+    rb"|iters|frames|examples|elements)\b)"
+)
 #: Words right before a time that is not that of the line: when something ends, or a date of data.
 _NOT_OF_LINE: Final = re.compile(
     rb"(?<![A-Za-z])(?:eta|etc|eft|(?:est|estim|expect|predict|project)[a-z]{0,6}|finish(?:es|ed|ing)?"
@@ -100,6 +108,12 @@ STYLES: Final = (
         "month and day without a year",
         rb"\b(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (?P<day>[ \d]\d) " + _TIME,
         365 * _DAY,
+    ),
+    # Where a line begins, as of ``ts %.s``, or behind a name; ROS has the level before it.
+    _style(
+        "Unix time",
+        rb"(?:^\W{0,3}(?:[A-Z]{4,8}\W{1,4})?|(?<![\w.])['\"]?_?(?:timestamp|ts|time|unix_?time|wall_?time"
+        rb"|epoch_?time)(?:_(?:ms|us|ns|s))?['\"]?(?: ?[=:] ?| )['\"]?)" + _UNIX,
     ),
     # Only where a line begins: later it is as often what is left or was taken.
     _style(
@@ -226,6 +240,9 @@ def _seconds(match: re.Match[bytes]) -> float | None:
     parts = match.groupdict()
     if "milliseconds" in parts:
         return int(parts["milliseconds"]) / 1000
+    if "unix" in parts:
+        below = parts["parts"] or parts["fraction"] or b"0"
+        return int(parts["unix"]) + float(b"0." + below)
     days = _days(parts)
     if days is None:
         return None
@@ -260,4 +277,6 @@ def _resolution(match: re.Match[bytes]) -> float:
     parts = match.groupdict()
     if "milliseconds" in parts:
         return 0.001
+    if parts.get("parts"):
+        return 10.0 ** -len(parts["parts"])
     return 10.0 ** -len(parts["fraction"] or b"")

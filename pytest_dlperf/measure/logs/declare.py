@@ -92,6 +92,9 @@ class LogRecord:
     skip_word: int | None = None
     #: 1 if words say that a loss is lost which has a name of its own, such as that of a part.
     other_loss_lost: int | None = None
+    #: 1 if the speed that a user's pattern is to read is there, or on a line before that it does
+    #: not find, and is no number of its group.
+    unread: int | None = None
 
 
 #: A number, or a column of them for many lines.
@@ -262,17 +265,26 @@ class Format:
     context_anchors: tuple[bytes, ...] = ()
     #: The parser of one log, where it is one, whatever else reads the line as well.
     in_order: InOrder | None = None
+    #: What its times leave out, in words, though an iteration has it.
+    leaves_out: str = ""
     #: Why the prints of a log may have no time, in words, where the format knows it.
     no_time: str = ""
     #: Return, of the lines that were read so far, why the first of them has no number, and a rate
     #: that is said to be of one device; empty where none is.
     no_number: Callable[[], str] | None = None
     rate_of_device: Callable[[], str] | None = None
+    #: Return the share of itself by which a speed is rounded, of those that were read so far.
+    rounding: Callable[[], float] | None = None
 
     @property
     def tick_s(self) -> float:
         """Seconds to which a running mean's whole time is rounded; a bar shows whole ones."""
         return 1.0 if self.bar else self.clock_resolution
+
+    @property
+    def rounded_share(self) -> float:
+        """Share of itself by which a printed speed is rounded at most; 0 where it is not known."""
+        return 0.0 if self.rounding is None else self.rounding()
 
     @property
     def least_seconds(self) -> float:
@@ -423,6 +435,7 @@ WHOLE_FIELDS: Final = frozenset(
         "skipped_in_all",
         "skip_word",
         "other_loss_lost",
+        "unread",
     }
 )
 #: Fields of a record that say more of a training than its speed; ``spans.Figures`` has them.

@@ -25,6 +25,7 @@ from pytest_dlperf.measure.logs import (
     spans,
     turns,
     unread,
+    unread_prints,
     whole_seconds,
 )
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, blocks
@@ -67,7 +68,8 @@ class LogResult:
     series: spans.RateSeries | None = field(default=None, repr=False)
     #: The windows that the numbers were taken from.
     kept: spans.RateSeries | None = field(default=None, repr=False)
-    #: Of an iteration of all devices in the log's own unit, where the answer is in iterations.
+    #: Of an iteration of all devices in the log's own unit, where the answer is in iterations;
+    #: else the samples that the log's settings say, where its rates do not show them.
     stated_work: float | None = field(default=None, repr=False)
     #: Tokens of a sequence, by the log's settings.
     sequence_length: int | None = field(default=None, repr=False)
@@ -250,6 +252,7 @@ def _result(
         )
     refusal = problems.refusal(parsed, size, selection, series) or (
         *sizes.refusal(parsed, size),
+        *unread_prints.refusal(parsed, selection.series),
         *sampled.refusal(sample),
         *clock_check.refusal(checked, options.rule),
     )
@@ -274,7 +277,7 @@ def _result(
         batch_size_from=size.batch_size_from,
         precision=parsed.path_facts.precision or parsed.log_facts.precision,
         unit=unit,
-        stated_work=_stated_work(parsed) if parsed.fmt.unit == ITERATIONS else None,
+        stated_work=_stated_work(parsed),
         sequence_length=parsed.log_facts.sequence_length,
         image_size=parsed.log_facts.image_size,
         loss_last=None if lost else parsed.timeline.loss_last,
@@ -314,6 +317,7 @@ def _result(
         problems=(
             *stated,
             *(() if left_out is None else (left_out.problem,)),
+            *unread_prints.problems(parsed, selection.series),
             *sampled.problems(sample),
             *clock_check.problems(checked, options.rule),
             *problems.series_problems(kept, wait_share),
@@ -343,8 +347,10 @@ def _series(parsed: ParsedLog, size: sizes.Sizes) -> spans.RateSeries:
 
 
 def _stated_work(parsed: ParsedLog) -> float | None:
-    """Return the work of an iteration in a log's own unit, where iterations are counted."""
+    """Return the work of an iteration by the log, where the answer is not in its unit."""
     log = parsed.log_facts
+    if parsed.fmt.unit != ITERATIONS:
+        return log.settings_batch or (log.update_batch if parsed.fmt.unit == "tokens" else None)
     work = log.iteration_tokens or log.update_batch or log.event_batch
     if work is not None or parsed.own_unit == ITERATIONS:
         return work

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeVar
 
-from pytest_dlperf.measure.logs import path_words, update_batch, yolo_settings
+from pytest_dlperf.measure.logs import (
+    benchmark_settings,
+    image_sizes,
+    path_words,
+    update_batch,
+    yolo_settings,
+)
 from pytest_dlperf.measure.logs.clean import lines_with, untagged, without_line_tags
 from pytest_dlperf.measure.logs.declare import Format, LogRecord
 
@@ -42,8 +48,19 @@ _BATCH_SIZES: Final = (
         b"train: weights=",
         re.compile(rb"\btrain: weights=[^\n]{0,4000}?\bbatch_size=([1-9]\d{0,8}),"),
     ),
+    (
+        b"train: model=",
+        re.compile(rb"\btrain: model=[^\n]{0,4000}?\bbatch_size=([1-9]\d{0,8}),"),
+    ),
     # detectron2's dump of its settings; of all devices
     (b"IMS_PER_BATCH: ", re.compile(rb"\bIMS_PER_BATCH: ([1-9]\d{0,8})\b")),
+    # YOLO's choice of a batch by the memory, where its settings have none
+    (
+        b"batch-size ",
+        re.compile(
+            rb"(?i)\bAutoBatch: [^\n]{0,200}?\busing (?:default )?batch-size ([1-9]\d{0,8})\b"
+        ),
+    ),
     (b"'batch_size'", re.compile(rb"'batch_size': ([1-9]\d{0,8}),")),
 )
 _BATCH_SETTING: Final = re.compile(rb"\bbatch_size ?: ([1-9]\d{0,8})\b")
@@ -99,12 +116,18 @@ _NODE: Final = (
     (b", replicas ", re.compile(rb"Run Pod: \w{1,32}, replicas (\d{1,6})\b")),
     (b"nproc_per_node", re.compile(rb"nproc_per_node[ :=]{1,24}([1-9]\d{0,5})\b")),
     (b"num_gpus=", re.compile(rb"\bnum_gpus=([1-9]\d{0,5})\b")),
-    (b"Num GPUs ", re.compile(rb"\bNum GPUs ([1-9]\d{0,5})\b")),
+    # Unsloth names those of the machine before those that it uses.
+    (
+        b"Num GPUs ",
+        re.compile(rb"(?:\bNum GPUs (?:used = )?|finetuning \| Num GPUs = )([1-9]\d{0,5})\b"),
+    ),
+    (b"num_gpus_per_node: ", re.compile(rb"\bnum_gpus_per_node: ([1-9]\d{0,5})\b")),
 )
 #: How many nodes, printed with the devices of one; ``1:4`` is a range, and not a number. The
 #: longer word is the anchor: a short one costs several times as much to look for.
 _NODES: Final = (
     (b"nproc_per_node", re.compile(rb"\bnnodes[ :=]{1,24}([1-9]\d{0,5})(?![\d:])")),
+    (b"num_gpus_per_node: ", re.compile(rb"\bnum_nodes: ([1-9]\d{0,5})\b")),
     (
         b"nproc_per_node",
         re.compile(rb"min_nodes {1,24}: ([1-9]\d{0,5})\s{1,40}max_nodes {1,24}: \1\b"),
@@ -118,6 +141,7 @@ _MAY_DIFFER: Final = frozenset(
         b"registered. Starting with ",
         b"num_gpus=",
         b"Num GPUs ",
+        b"num_gpus_per_node: ",
     }
 )
 #: Hugging Face's and PaddleNLP's Trainer: samples of a device, of an update of all, and how many
@@ -339,6 +363,8 @@ class Facts:
     #: A Trainer's: samples of an update of all devices, and how many of them have data of their
     #: own. Under tensor or pipeline parallel more devices than that are one of those.
     update_batch: int | None = None
+    #: The same by a program's settings, whose rates say what they are of: it is only compared.
+    settings_batch: int | None = None
     #: The same by MLPerf's events. Where lines have a rate, their step may count samples.
     event_batch: int | None = None
     #: Tokens of an iteration of all devices.
@@ -382,6 +408,7 @@ class Facts:
         if b"Total train batch size" in block:
             self._look_at_trainer(block)
         self.update_batch = self.update_batch or update_batch.batch_of_unsloth(block)
+        self.settings_batch = self.settings_batch or update_batch.batch_of_settings(block)
         self.event_batch = self.event_batch or update_batch.batch_of_events(block)
         self.iteration_tokens = self.iteration_tokens or update_batch.tokens_of_iteration(block)
         self.sequence_length = self.sequence_length or update_batch.tokens_of_sequence(block)
@@ -390,9 +417,13 @@ class Facts:
         self.node_devices = self.node_devices or self._devices_in(block, _NODE, keep=keep)
         self.nodes = self.nodes or self._devices_in(block, _NODES, keep=keep)
         self.per_replica = self.per_replica or _PER_REPLICA in block
-        self.image_size = self.image_size or yolo_settings.image_size(block)
+        self.image_size = self.image_size or image_sizes.image_size(block)
         settings = without_line_tags(block)
         self.batch_size = self.batch_size or batch_size(settings)
+        if (sizes := benchmark_settings.sizes(settings)) is not None:
+            self.batch_size = self.batch_size or sizes.batch
+            self.world_size = self.world_size or sizes.devices
+            self.node_devices = self.node_devices or sizes.node_devices
         if self.precision is None:
             self.precision = _first(settings, _PRECISION, _precision)
 

@@ -31,6 +31,7 @@ _PARTS: Final = (
     "work",
     "elapsed_s",
     "at_s",
+    "unread",
     *FIGURES,
 )
 _SPEEDS: Final = ("rate", "seconds", "elapsed_s")

@@ -36,6 +36,8 @@ SKIPPED_LEAST: Final = 2
 #: The rules may differ by such a factor.
 STABLE: Final = 1.10
 DATA_BOUND: Final = 0.10
+#: Speeds are printed with too few digits where they are rounded by more of themselves.
+COARSE: Final = 0.05
 #: The first window of an epoch stalls if it is so many times slower than the median.
 STALL: Final = 1.5
 IMPLAUSIBLE: Final = 1.05
@@ -441,6 +443,12 @@ def timeline_problems(parsed: ParsedLog) -> Iterator[Problem]:
         yield Problem(
             code="duplicate-ranks", message=f"each step is printed {times:.3g} times: {who}"
         )
+    if (share := fmt.rounded_share) > COARSE:
+        yield Problem(
+            code="few-digits",
+            message=f"the speeds are printed with so few digits that {share:.0%} of them may be "
+            "rounding; where lines have time stamps, a pattern with a step alone reads the clock",
+        )
     yield from _truncated(parsed)
     # A bar has many states, and a clock goes on after what was left out.
     if timeline.left_out and not (fmt.bar or fmt.by_clock):
@@ -448,6 +456,12 @@ def timeline_problems(parsed: ParsedLog) -> Iterator[Problem]:
             code="left-out",
             message=f"{timeline.left_out} of {timeline.steps} prints have the time of an "
             "evaluation in them, which the log names before each, and were left out",
+        )
+    if fmt.leaves_out and timeline.windows:
+        yield Problem(
+            code="left-out",
+            message=f"the times of the format {fmt.name!r} leave out {fmt.leaves_out}, so that "
+            "the rate may be higher than that of the training",
         )
     if fmt.averaging == "running" and timeline.windows:
         yield Problem(

@@ -31,8 +31,16 @@ _IS_UNIT: Final = re.compile(
 _BEGINS_NUMBER: Final = re.compile(r"(?P<sign>[ :=~]{1,12})[+-]?\d")
 #: Words behind a unit that qualify it, up to another number: ``samples/s (avg): 12``.
 _QUALIFIES: Final = re.compile(
-    r"(?: ?(?:[(\[][^()\[\]\d]{1,24}[)\]]|(?:avg|average|mean|overall|global|total|now|current"
+    r"(?: ?(?:[(\[{<][^()\[\]{}<>\d]{1,24}[)\]}>]"
+    r"|(?:avg|average|mean|overall|global|total|now|current"
     r"|cur|last|smoothed|ema)\b)){1,3}[ :=~]{1,12}[+-]?\d",
+    re.IGNORECASE,
+)
+#: What qualifies a name behind it: ``samples/s [global]: 12``, ``samples/s, total: 12``.
+_QUALIFIER: Final = re.compile(
+    r" ?(?:\[[^\[\]\d]{1,24}\]|\{[^{}\d]{1,24}\}|<[^<>\d]{1,24}>"
+    r"|(?:(?<=/s)|(?<=/sec)|(?<=second))(?:,| -|:)"
+    r" (?:global|total|all|overall|local|avg|average|mean|now|current|cur))$",
     re.IGNORECASE,
 )
 #: Names of numbers that no unit of a speed belongs to, before a blank and a unit.
@@ -123,8 +131,11 @@ def _name(text: str) -> tuple[str, str]:
     """Return the name that a text ends with, and the text from there on."""
     sign = _EQUALS.search(text)
     stem = text[: sign.start()] if sign else text
-    begin = max((match.end() for match in _APART.finditer(stem)), default=0)
-    words = re.search(r"[A-Za-z][\w/.()\[\] \u00b5-]*$", stem[begin:])
-    if words is None:
-        return "", ""
-    return words[0].strip(), text[begin + words.start() :]
+    qualifier = _QUALIFIER.search(stem)
+    for end in (len(stem) if qualifier is None else qualifier.start(), len(stem)):
+        begin = max((match.end() for match in _APART.finditer(stem[:end])), default=0)
+        words = re.search(r"[A-Za-z][\w/.()\[\] \u00b5-]*$", stem[begin:end])
+        if words is not None:
+            begin += words.start()
+            return stem[begin:].strip(), text[begin:]
+    return "", ""

@@ -53,8 +53,9 @@ _BEHIND_DRAWN: Final = (
 _EPOCHS: Final = re.compile(
     r"\bepochs?[ ]?[:=\[ ]{0,3}(?P<number>\d{1,6})(?!\d|\.\d)", re.IGNORECASE
 )
-#: The state of a progress bar: step, and the time since it began.
-_BAR: Final = re.compile(r"(\d+)/\d+ \[(?:(\d+):)?(\d+):(\d+)<")
+#: The state of a progress bar: step, and the time since it began. That of a notebook has blanks:
+#: https://github.com/huggingface/transformers/blob/main/src/transformers/utils/notebook.py
+_BAR: Final = re.compile(r"(\d+)/\d+ \[?(?:(\d+):)?(\d+):(\d+) ?<")
 #: A rate of ``steps``, and a step that is called otherwise.
 _COUNTS_STEPS: Final = re.compile(r"(?<![A-Za-z])steps?(?:/| per |_per_)", re.IGNORECASE)
 _IS_NO_STEP: Final = re.compile(r"iter|update|epoch", re.IGNORECASE)
@@ -94,6 +95,12 @@ class Candidate:
         return self.speed.group != "rate" or self.speed.unit == ITERATIONS
 
     @property
+    def typed(self) -> str:
+        """Its pattern as it is typed, but for a scope that the line leaves open."""
+        is_open = bool(self.speed.part)
+        return typed(replace(self.declared, scope="global") if is_open else self.declared)
+
+    @property
     def reading(self) -> str:
         """What it reads of the last line, in words."""
         value = f"{_value(self.speed.number):.6g}"
@@ -121,6 +128,35 @@ class Doubt:
     def text(self) -> str:
         """The number with its name and its unit."""
         return text_of(self.number)
+
+
+def with_both_units(candidate: Candidate) -> Candidate | None:
+    """Return the pattern that reads iterations a second, and seconds of one where it has those.
+
+    None for a speed in any other unit.
+    """
+    unit = candidate.speed.number.unit
+    counted, _, per = unit.strip().partition("/")
+    if {counted, per} & {"s"} and candidate.speed.group in {"rate", "seconds"}:
+        word = per if counted == "s" else counted
+    else:
+        return None
+    if candidate.speed.group == "rate" and candidate.speed.unit != ITERATIONS:
+        return None
+    own_speed = rf"(?P<{candidate.speed.group}>{_NUMBER}){_literal(unit)}"
+    blank = " *" if unit.startswith(" ") else ""
+    word = _literal(word)
+    either_speed = rf"(?:(?P<rate>{_NUMBER}){blank}{word}/s|(?P<seconds>{_NUMBER}){blank}s/{word})"
+    *first, last = candidate.declared.regexes
+    if own_speed not in last:
+        return None
+    declared = pattern(
+        *first,
+        last.replace(own_speed, either_speed),
+        averaging=candidate.declared.averaging,
+        unit=ITERATIONS,
+    )
+    return replace(candidate, declared=declared)
 
 
 def evaluates(line: str) -> bool:
@@ -381,7 +417,7 @@ def _reads(lines: Sequence[str], regex: str, speed: Speed) -> bool:
     search = re.compile(regex).search
     parse = None
     if "(?P<step>" in regex:
-        parse = format_of_pattern(pattern(regex)).parse
+        parse = format_of_pattern(pattern(regex, unit=speed.unit)).parse
     right = 0
     for line in lines:
         number, match = _same(line, speed), search(line)
@@ -409,7 +445,10 @@ def steps_in(lines: Sequence[str]) -> Iterator[Step]:
     """Yield the numbers of the last line that mostly rise from line to line."""
     for match in _STEPS.finditer(lines[-1]):
         is_drawn = match["bar"] is not None
-        literal = _literal(match["bar"] if is_drawn else match["before"])
+        # A bar fills its steps up with blanks.
+        literal = (
+            _literal(match["bar"].rstrip(" ")) + " *" if is_drawn else _literal(match["before"])
+        )
         if not is_drawn and match.start() > 0:
             literal = r"\b" + literal
         behind = [""]

@@ -93,8 +93,8 @@ def _rate_of_device(parsed: ParsedLog, size: Sizes) -> Problem | None:
     return Problem(
         code="unknown-scale",
         message=f"the lines say that a rate is of a part of the devices ({words!r}), and the "
-        "pattern that it is of all; say whose it is (--scope=device), or that there is one "
-        "(--world_size=1)",
+        "pattern that it is of all; say whose it is (--scope=device, or process or node), or "
+        "that there is one (--world_size=1)",
     )
 
 
@@ -169,7 +169,8 @@ def _global_batch(parsed: ParsedLog, batch: float | None, world: int | None) -> 
     """Return the work of an iteration of all devices, in the unit of the format."""
     if parsed.options.in_iterations:
         return None if parsed.fmt.steps_are_work else 1.0
-    if parsed.fmt.unit == ITERATIONS and not _has_rates(parsed):
+    is_one = parsed.fmt.scope == "global" or not _has_rates(parsed)
+    if parsed.fmt.unit == ITERATIONS and is_one:
         return 1.0
     if counts_unit(parsed):
         each: float | None = batch

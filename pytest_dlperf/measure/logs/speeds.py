@@ -45,6 +45,12 @@ _PARTS_OF_ALL: Final = _words("worker workers local trainer_local shard")
 _ALL_DEVICES: Final = _words(
     "global cluster all system aggregate aggregated total overall e2e end job whole combined"
 )
+#: What a rate counts, by the word that is printed. tqdm calls anything that it counts ``it``.
+COUNTED: Final[dict[str, str]] = {
+    **dict.fromkeys(_TOKENS, "tokens"),
+    **dict.fromkeys(_SAMPLES, SAMPLES),
+    **dict.fromkeys(_ITERATION - {"it", "its"}, ITERATIONS),
+}
 SECOND: Final = _words("s sec secs second seconds")
 MILLISECOND: Final = _words("ms msec msecs millisecond milliseconds")
 #: Units of time that no pattern reads.
@@ -122,6 +128,8 @@ class Speed:
     foreign: frozenset[str] = field(default=frozenset())
     #: Why a pattern would guess, in words; empty where its meaning is known.
     doubt: str = ""
+    #: The word by which it is of one device or of several: the user knows which.
+    part: str = ""
 
     @property
     def is_plain(self) -> bool:
@@ -205,14 +213,17 @@ def speed_of(number: Quantity) -> Speed | None:
         counted = unit.unit if unit is not None and unit.group == "rate" else ""
         counted = counted or short or ""
         whose = _whose(number, words, after, named)
+        scope = _scope_of(whose)
+        part = "" if scope else min(whose & _PARTS_OF_ALL, default="")
         return Speed(
             number,
             "rate",
             counted,
-            scope=_scope_of(whose) or "global",
+            scope=scope or ("device" if part else "global"),
+            part=part,
             is_mean=is_mean,
             foreign=words - _KNOWN,
-            doubt=_doubt_of_rate(number, counted, whose),
+            doubt=_doubt_of_rate(number, counted),
         )
     return _time_of(number, words, after, named, is_mean=is_mean)
 
@@ -227,16 +238,13 @@ def _whose(
     return frozenset.union(words, told, *units) & (_WHOSE_WORDS | _OF_DEVICE)
 
 
-def _doubt_of_rate(number: Quantity, counted: str, whose: frozenset[str]) -> str:
+def _doubt_of_rate(number: Quantity, counted: str) -> str:
     if _MULTIPLIES_NAME.search(number.name):
         return "its name multiplies it, and a pattern reads it as it is"
     if number.has_next_unit:
         return "the unit behind it may be that of the next number"
     if not counted:
         return "nothing says what it counts"
-    part = whose & _PARTS_OF_ALL
-    if part and _scope_of(whose) is None:
-        return f"it is of {min(part)!r}, and nothing says how many devices that are"
     return ""
 
 

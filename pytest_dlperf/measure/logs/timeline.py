@@ -19,7 +19,7 @@ from pytest_dlperf.measure.logs.records import Columns
 from pytest_dlperf.measure.logs.running import Progress, RunningMean, UsualWork, rest_of_epoch
 from pytest_dlperf.measure.logs.shapes import Row
 from pytest_dlperf.measure.logs.steady import count_at_once
-from pytest_dlperf.measure.logs.trained import Untrained
+from pytest_dlperf.measure.logs.trained import Stretches, Untrained
 from pytest_dlperf.measure.logs.windows import LogWindow, LogWindows
 
 #: The last steps of a piece are counted one by one, since ranks may print them again.
@@ -69,12 +69,20 @@ class Timeline:
         self._work = UsualWork(fmt.cost_resolution)
         #: Prints that include the time of something other than training.
         self.left_out = 0
+        #: Iterations whose speed is there, and is no number of the pattern that reads it.
+        self._unread = Stretches()
         self._mean = RunningMean(self._progress, fmt)
 
     @property
     def iterations(self) -> int:
         """Iterations that the log is known to have seen, from its first print on."""
         return self._progress.counted if self.steps > 1 else self._of_first
+
+    def unread_share(self, first: float, last: float | None) -> float:
+        """Return the share of iterations whose speed was not read; None: to the end of the log."""
+        end: float = max(self._progress.counted, self._unread.last)
+        end = end if last is None else min(end, last)
+        return self._unread.within(first, end)[0] / max(1.0, end - first + 1)
 
     @property
     def coarse(self) -> bool:
@@ -155,6 +163,8 @@ class Timeline:
 
     def _add_at_once(self, columns: Columns) -> bool:
         """Take in records of which the first is of a new step; False if they are not steady."""
+        if "unread" in columns:
+            return False
         fmt, prints = self._format, Prints(columns)
         leads = self.ranks.leads(prints.columns)
         joined = None if leads is None else self.ranks.joined(prints.columns, leads)
@@ -199,6 +209,8 @@ class Timeline:
         step = record.step if record.step >= 0 else None
         progress = self._progress
         self._hear_loss(record, step)
+        if step is None:
+            self._note_unread(record, 0)
         if (
             self.bars.is_aside(record, progress.epoch, begun=progress.step is not None)
             or step is None
@@ -212,6 +224,7 @@ class Timeline:
         last_step = progress.step
         first = self._count(record, step)
         self.untrained.take(record, first, progress.counted)
+        self._note_unread(record, first)
         self.steps += 1
         self.total, self.epochs = record.total, record.epochs
         self.epoch_steps = record.epoch_steps
@@ -231,6 +244,16 @@ class Timeline:
         self.ranks.remember(record, step, window)
         if window is not None:
             self.windows.append(window)
+
+    def _note_unread(self, record: LogRecord, first: int) -> None:
+        """Take in a speed that was not read: from an iteration on, or (0) of the next step."""
+        if not record.unread:
+            return
+        last = self._progress.counted
+        if not first:  # the step whose speed is on a line of its own
+            first = max(last, self._unread.last) + 1
+            last = first - 1 + (self._progress.interval or 1)
+        self._unread.add(first, last, last - first + 1)
 
     def _is_of_words(self, record: LogRecord, rank: int | None) -> bool:
         """Take in words of iterations that trained nothing; return whether they are all it has."""
@@ -313,6 +336,7 @@ class Timeline:
             window = self.windows.only
             window.first, window.last = 1, done
         self.untrained.begin_at(done)
+        self._unread.begin_at(done)
         return done
 
     def _window(

@@ -12,7 +12,7 @@ from typing import Final
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.measure.logs import bar_states, shown_pattern
+from pytest_dlperf.measure.logs import bar_states, shown_pattern, unread_prints
 from pytest_dlperf.measure.logs.clean import untagged
 from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.shown_pattern import Candidate, Doubt, evaluates
@@ -51,6 +51,10 @@ class Reading:
     problems: Sequence[Problem]
     #: Work over time, and the median; empty where there is no number.
     rates: tuple[float, ...] = ()
+
+    def has(self, code: str) -> bool:
+        """Return whether one of the problems has a code."""
+        return any(problem.code == code for problem in self.problems)
 
 
 #: Reads the log by a pattern: its begin, or the whole of it.
@@ -120,10 +124,10 @@ def _sentence(
         candidate, tried = _checked(candidate, blocks, trial)
         line = candidate.lines[-1]
         if not tried.refusal:
-            needs = "" if candidate.speed.group == "rate" else _NEEDS
+            needs = "" if candidate.declared.has_rate else _NEEDS
             return (
                 f"{_START}; most like one is {_quoted(line)}, of which {candidate.reading} are "
-                f"read by {shown_pattern.typed(candidate.declared)}{needs}{tried.choice}"
+                f"read by {candidate.typed}{needs}{tried.choice}"
             )
         refused.add(candidate.declared)
         most_refused = max(most_refused, len(candidate.lines))
@@ -178,20 +182,26 @@ def _checked(
 ) -> tuple[Candidate, _Tried]:
     """Return a candidate, and whether it may be shown: its number is compared with a clock's."""
     tried = _tried(candidate.declared, candidate, trial)
-    line = candidate.lines[-1]
-    if tried.refusal or not candidate.counts_iterations:
-        return candidate, tried
-    states = list(bar_states.states_like(line, blocks()))
-    if not states:
-        refusal = _apart_from_stamps(candidate, trial)
-        return candidate, _Tried(refusal=refusal) if refusal else tried
-    search = re.compile(candidate.declared.regexes[-1]).search
-    count = sum(search(state.line) is not None for state in states)
+    states: list[bar_states.State] = []
+    if candidate.counts_iterations:
+        states = list(bar_states.states_like(candidate.lines[-1], blocks()))
+    count = _count_read(candidate, states)
+    turning = shown_pattern.with_both_units(candidate)
+    if turning is not None and (tried.refusal or count < len(states)):
+        tried_turning = _tried(turning.declared, turning, trial)
+        if not tried_turning.refusal and _count_read(turning, states) >= count:
+            candidate, tried = turning, tried_turning
+            count = _count_read(turning, states)
     if count < shown_pattern.MOSTLY * len(states):
         return candidate, _Tried(
             refusal=f"it reads {count} of the {len(states)} states of the bar, which turns from "
             "one unit to another"
         )
+    if tried.refusal or not candidate.counts_iterations:
+        return candidate, tried
+    if not states:
+        refusal = _apart_from_stamps(candidate, trial)
+        return candidate, _Tried(refusal=refusal) if refusal else tried
     by_clock = bar_states.rate_by_clock(states, SKIP)
     refusal = ""
     for averaging in dict.fromkeys((candidate.declared.averaging, "running", "")):
@@ -206,14 +216,25 @@ def _checked(
     return candidate, _Tried(refusal=refusal)
 
 
+def _count_read(candidate: Candidate, states: Sequence[bar_states.State]) -> int:
+    search = re.compile(candidate.declared.regexes[-1]).search
+    return sum(search(state.line) is not None for state in states)
+
+
 def _apart_from_stamps(candidate: Candidate, trial: Trial) -> str:
     """Return in words how a candidate's rate is contradicted by the time stamps of its lines."""
     clock = Clock()
     if any(clock.read(line.encode(errors="surrogateescape")) is None for line in candidate.lines):
         return ""
-    rates = trial(candidate.declared, True).rates
+    reading = trial(candidate.declared, True)
+    rates = reading.rates
     for declared in shown_pattern.clock_patterns(candidate.lines):
         by_clock = trial(declared, True).rates
+        if by_clock and reading.has("few-digits"):
+            return (
+                f"its {rates[0] if rates else 0:.4g} iterations/s have too few digits, and by the "
+                f"time stamps of the same lines they are {by_clock[0]:.4g}"
+            )
         if rates and by_clock and all(_are_apart(rates, rate, _APART) for rate in by_clock):
             return (
                 f"its rates come to {rates[0]:.4g} iterations/s, and by the time stamps of the "
@@ -236,17 +257,24 @@ def _tried(
 ) -> _Tried:
     """Read the log by a pattern, and return whether it may be shown."""
     try:
-        problems = {problem.code: problem.message for problem in trial(declared, False).problems}
+        reading = trial(declared, False)
     except UsageError as error:
         return _Tried(refusal=str(error))
+    problems = {problem.code: problem.message for problem in reading.problems}
     lines = count if candidate is None else len(candidate.lines)
     refusing = {*_REFUSING, *({"insufficient-data"} if lines >= _ENOUGH_LINES else set())}
+    if not reading.rates:
+        refusing.add(unread_prints.CODE)
     for code, message in problems.items():
         if code in refusing:
             return _Tried(refusal=f"{code}: {message}")
     if candidate is None:
         return _Tried()
     choices = []
+    if candidate.speed.part:
+        choices.append(
+            f"--scope=device, process or node (whose rate it is of {candidate.speed.part!r})"
+        )
     is_rate = candidate.speed.group == "rate"
     many = "duplicate-ranks" in problems and "same numbers" not in problems["duplicate-ranks"]
     if many and is_rate and declared.scope == "global":

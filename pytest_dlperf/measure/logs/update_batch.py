@@ -23,6 +23,12 @@ _SEQUENCE: Final = re.compile(
 #: Unsloth's banner, with the batch of a device, the accumulated ones, and the devices:
 #: https://github.com/unslothai/unsloth/blob/main/unsloth/models/llama.py
 _UNSLOTH: Final = re.compile(rb"\bTotal batch size (?:\([\d x]{1,40}\) )?= ([1-9][\d,]{0,11})\b")
+#: llm-foundry's configuration, and torchtitan's words for its trainer:
+#: https://github.com/mosaicml/llm-foundry/blob/main/llmfoundry/command_utils/train.py
+_OF_ALL: Final = (
+    (b"global_train_batch_size: ", re.compile(rb"\bglobal_train_batch_size: ([1-9]\d{0,8})\b")),
+    (b", global batch size ", re.compile(rb", global batch size ([1-9]\d{0,8}),")),
+)
 #: The account that Hugging Face's Trainer prints at its end: ``speed_metrics`` of
 #: https://github.com/huggingface/transformers/blob/main/src/transformers/trainer_utils.py
 _SAMPLES: Final = re.compile(rb"'train_samples_per_second': '?(\d{1,15}(?:\.\d{1,15})?)\b")
@@ -40,10 +46,21 @@ def batch_of_events(block: bytes) -> int | None:
 
 
 def batch_of_unsloth(block: bytes) -> int | None:
-    """Return the samples of an update that Unsloth's banner says; None if a block has none."""
-    if b"Total batch size" not in block or (match := _UNSLOTH.search(block)) is None:
+    """Return the samples of an update that Unsloth's banner says; None if a block has none.
+
+    Where the memory did not suffice, it says a smaller one once more.
+    """
+    if b"Total batch size" not in block or not (banners := _UNSLOTH.findall(block)):
         return None
-    return int(match[1].replace(b",", b""))
+    return int(banners[-1].replace(b",", b""))
+
+
+def batch_of_settings(block: bytes) -> int | None:
+    """Return the samples of an update that a program's settings say; None if a block has none."""
+    for anchor, pattern in _OF_ALL:
+        if anchor in block and (match := pattern.search(block)):
+            return int(match[1])
+    return None
 
 
 def tokens_of_iteration(block: bytes) -> int | None:

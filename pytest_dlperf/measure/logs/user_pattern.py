@@ -24,6 +24,7 @@ from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import NOT_FINITE, Format, LogRecord
 from pytest_dlperf.measure.logs.evaluation_words import asks_for_evaluation, names_evaluation
 from pytest_dlperf.measure.logs.grouped_digits import is_part, multiple_of, number_of
+from pytest_dlperf.measure.logs.other_units import SPEEDS, OtherUnits
 from pytest_dlperf.measure.logs.registry import SAMPLES
 
 #: More processor time than this for one line is too much.
@@ -35,33 +36,46 @@ _BYTE_SECONDS: Final = 5e-6
 _MOST_LINES: Final = 4096
 
 
-def format_of_pattern(declared: LogPattern) -> Format:
+def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
     """Return the format that a user's pattern declares.
 
-    Its parser raises ``UsageError`` where the pattern takes too long on a line of the log.
+    ``unit`` is what its rates count where the pattern does not say it. The parser raises
+    ``UsageError`` where the pattern takes too long on a line of the log.
     """
-    contradictions = Contradictions()
-    searches = [_Search(regex, contradictions) for regex in declared.regexes]
+    contradictions, rounding = Contradictions(), _Rounding()
+    counted = declared.unit or unit or SAMPLES
+    searches = [_Search(regex, contradictions, counted) for regex in declared.regexes]
 
     def parse(line: bytes) -> LogRecord | None:
         texts: dict[str, bytes] = {}
+        unread = 0
         for search in searches:
             texts = {**search(line), **texts}
+            unread += search.has_unread
         step = _number(texts, "step")
+        if not texts and unread:
+            late = next(search.unread_step for search in searches if search.has_unread)
+            return LogRecord(step=late, unread=1)
         if not texts or (step is not None and not 0 <= step < 1e15):
             return None
         if step is None and ("step" in texts or all(search.has_step for search in searches)):
             return None
+        rate, seconds = _number(texts, "rate"), _seconds(texts, "seconds", "milliseconds")
+        if rate or seconds:
+            rounding.add(texts)
+        else:
+            unread += any(_is_unread(texts[name]) for name in SPEEDS if name in texts)
         epoch = _number(texts, "epoch")
         # Other text may be around it, as in tensor(nan, device='cuda:0').
         is_lost = _NOT_FINITE.search(texts.get("loss", b"")) is not None
         return LogRecord(
             step=-1 if step is None else int(step),
             epoch=None if epoch is None else int(epoch),
-            rate=_number(texts, "rate"),
-            seconds=_seconds(texts, "seconds", "milliseconds"),
+            rate=rate,
+            seconds=seconds,
             data_wait_seconds=_seconds(texts, "data", "data_milliseconds"),
             loss=math.inf if is_lost else _number(texts, "loss"),
+            unread=1 if unread else None,
         )
 
     return Format(
@@ -78,6 +92,7 @@ def format_of_pattern(declared: LogPattern) -> Format:
         no_time=_NO_TIME,
         no_number=lambda: contradictions.first,
         rate_of_device=lambda: contradictions.of_device,
+        rounding=lambda: rounding.share,
         several_lines=not declared.clock_suffices
         and (len(searches) > 1 or any("|" in regex for regex in declared.regexes)),
     )
@@ -89,6 +104,13 @@ _ALL_DIGITS: Final = (
 )
 _NO_TIME: Final = f"none has a rate or a time that is a number above 0; {_ALL_DIGITS}"
 _NOT_FINITE: Final = re.compile(rb"(?<![A-Za-z0-9_])" + NOT_FINITE)
+#: What a bar shows before it knows its speed is no number in another unit.
+_HAS_DIGIT: Final = re.compile(rb"\d")
+
+
+def _is_unread(text: bytes) -> bool:
+    """Return whether a speed that was found is there, and not a number of its group."""
+    return not text or _HAS_DIGIT.search(text) is not None
 
 
 def _number(groups: Mapping[str, bytes], group: str) -> float | None:
@@ -136,13 +158,39 @@ def _rounding(text: bytes) -> float:
     return 10.0 ** ((0 if exponent is None else int(exponent[1])) - decimals) * multiple_of(text)
 
 
+class _Rounding:
+    """Which share of itself a speed is rounded by, at most, in the mean of the lines so far."""
+
+    def __init__(self) -> None:
+        self._shares = 0.0
+        self._lines = 0
+
+    @property
+    def share(self) -> float:
+        return self._shares / max(1, self._lines)
+
+    def add(self, texts: Mapping[str, bytes]) -> None:
+        """Take in the speed of a line."""
+        text = next(texts[name] for name in SPEEDS if texts.get(name))
+        number = number_of(text)
+        if number:
+            self._shares += min(1.0, _rounding(text) / 2 / number)
+            self._lines += 1
+
+
 class _Search:
     """One of a user's patterns."""
 
-    def __init__(self, regex: str, contradictions: Contradictions) -> None:
+    def __init__(self, regex: str, contradictions: Contradictions, unit: str) -> None:
+        """Take a pattern whose rates count a unit."""
         compiled = re.compile(regex_bytes(regex))
         self._regex = regex
+        self._unit = unit
         self._contradictions = contradictions
+        self._other_units = OtherUnits(contradictions, unit)
+        #: Set where a line before the last one, of this step, has its speed in another unit.
+        self.unread_step = -1
+        self.has_unread = False
         self._search = _Bounded(compiled, regex)
         self._takes_evaluation = asks_for_evaluation(regex)
         #: Whether each of its matches has a step.
@@ -151,7 +199,11 @@ class _Search:
     def __call__(self, line: bytes) -> dict[str, bytes]:
         """Return the text of each group that is found, unless the line is of an evaluation."""
         match = self._search(line)
+        self.has_unread = False
         if match is None:
+            step = self._other_units.unread(line)
+            if step is not None:
+                self.unread_step, self.has_unread = step, True
             return {}
         starts = [
             match.start(name) for name, text in match.groupdict().items() if text is not None
@@ -162,13 +214,16 @@ class _Search:
         texts = {name: text for name, text in match.groupdict().items() if text is not None}
         if "rate" in texts and not self._contradictions.of_device:
             self._contradictions.of_device = words_of_device(match)
-        return {
+        numbers = {
             name: b"" if self._contradicts(match, name) else text for name, text in texts.items()
         }
+        number = _number(numbers, "step")
+        self.has_unread = self._other_units.read(match, None if number is None else int(number))
+        return numbers
 
     def _contradicts(self, match: re.Match[bytes], group: str) -> bool:
         """Return whether a group has no number, which the log's lines say in other words."""
-        cause = contradiction(match, group)
+        cause = contradiction(match, group, self._unit)
         if not cause and is_part(self._regex, match, group):
             cause = f"it is a part of a longer number; {_ALL_DIGITS}"
         return self._contradictions.finds(match, group, cause)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 
@@ -15,13 +16,14 @@ from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
 def read(
     shape: str,
     regex: str,
-    unit: str = "tokens",
+    unit: str = "",
     batch: int | None = None,
     *,
     world_size: int | None = 1,
     scope: Scope = "global",
 ) -> LogResult:
     text = "".join(shape.format(step=step) + "\n" for step in range(200))
+    unit = unit or ("tokens" if re.search(r"tok|tgs|wps", shape) else "samples")
     options = ParseOptions(
         fmt=format_of_pattern(pattern(regex, unit=unit, scope=scope)),
         world_size=world_size,
@@ -132,6 +134,9 @@ SPEEDS = [
     ("speed 1.2 B tokens/s", "rate", "multiplies"),
     ("speed 1.2 million tokens/s", "rate", "multiplies"),
     ("samples/h: 360000", "rate", "another time"),
+    ("samples/h [avg]: 360000", "rate", "another time"),
+    ("Ktok/s [global]: 12.3", "rate", "multiplies"),
+    ("s/it <mean> = 2.5", "rate", "a time, and no rate"),
     ("samples_per_hour=360000", "rate", "another time"),
     ("tokens per minute: 5123", "rate", "another time"),
     ("img/min 5123", "rate", "another time"),
@@ -216,6 +221,17 @@ def test_words_of_other_numbers_contradict_nothing(speed: str, group: str, expec
         "tgs: 1285.5",
         "1285.5 samples/s/worker",
         "throughput/device: 1285.5",
+        "local throughput: 1285.5",
+        "local tokens/s: 1285.5",
+        "node tokens/s 1285.5",
+        "worker throughput = 1285.5",
+        "per-GPU throughput: 1285.5",
+        "tokens/s [per GPU]: 1285.5",
+        "tokens/s (local): 1285.5",
+        "tokens/s [local]: 1285.5",
+        "1285.5 tokens/s (local)",
+        "1285.5 tokens/s on this GPU",
+        "1285.5 tok/s [node]",
     ],
 )
 def test_a_rate_of_a_device_is_not_that_of_all(speed: str):
@@ -232,9 +248,20 @@ def test_a_rate_of_a_device_is_not_that_of_all(speed: str):
     assert of_all == pytest.approx(8 * 1285.5)
 
 
-@pytest.mark.parametrize("speed", ["1285.5 tokens/s (8 GPUs)", "1285.5 tokens/s, 12 GB/GPU"])
+@pytest.mark.parametrize(
+    "speed",
+    [
+        "1285.5 tokens/s (8 GPUs)",
+        "1285.5 tokens/s, 12 GB/GPU",
+        "tokens/s [global]: 1285.5",
+        "1285.5 tokens/s (all GPUs)",
+        "tokens/s (all GPUs): 1285.5",
+        "1285.5 tokens/s on 8 GPUs",
+        "local_rank 0, tokens/s: 1285.5",
+    ],
+)
 def test_devices_that_are_counted_beside_a_rate_contradict_nothing(speed: str):
-    regex = STEP + r" (?P<rate>[\d.]+)"
+    regex = STEP + r" .*?(?P<rate>1285[\d.]+)"
 
     assert read(f"step {{step}} {speed}", regex, world_size=8).throughput == pytest.approx(1285.5)
 

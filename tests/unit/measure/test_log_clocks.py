@@ -554,3 +554,92 @@ def test_what_is_done_between_prints_is_named_by_its_words(tmp_path: Path, line:
 
     assert result.throughput == pytest.approx(85)
     assert "1282 s passed there" in message(result, "left-out")
+
+
+UNIX = [
+    "{at:.3f} ",
+    "[{at:.0f}] ",
+    "{at:.6f}: ",
+    "{milliseconds:.0f} ",
+    "[INFO] [{at:.6f}]: ",
+    "INFO:{at:.1f}:",
+    '{{"timestamp": {at:.2f}, "loss": 2.0}} ',
+    "ts={at:.3f} level=info ",
+    "{at:.9f}\t",
+]
+
+
+@pytest.mark.parametrize("written", UNIX)
+def test_unix_times_are_a_clock(tmp_path: Path, written: str) -> None:
+    def write(time: datetime) -> str:
+        at = 1_732_881_234 + (time - START).total_seconds()
+        return written.format(at=at, milliseconds=1000 * at)
+
+    result = by_step(tmp_path / "train.log", write, **SIZES)
+
+    assert result.throughput == pytest.approx(64 / 3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1732881234 tokens step 1",
+        "1732881234/2000000000 step 1",
+        "17328812345 step 1",
+        "732881234 step 1",
+        "step 1 seed 1732881234",
+        "start_time=1732881234.5 step 1",
+        "id 1732881234 step 1",
+    ],
+)
+def test_other_numbers_of_ten_digits_are_no_clock(line: str) -> None:
+    assert Clock().read(line.encode()) is None
+
+
+def orbit(each_s: float, *, digits: int = 1, every: int = 100, count: int = 60) -> str:
+    """Return prints of ``orbit/controller.py``, which rounds a rate to one decimal.
+
+    https://github.com/tensorflow/models/blob/master/orbit/controller.py
+    """
+    lines = []
+    for i in range(1, count + 1):
+        time = START + timedelta(seconds=i * every * each_s)
+        lines.append(
+            f"I{time:%m%d %H:%M:%S.%f} 140 controller.py:457] train | step: {i * every: 6d} | "
+            f"steps/sec: {1 / each_s: 6.{digits}f} | output: {{'loss': 2.0}}"
+        )
+    return "\n".join(lines)
+
+
+ORBIT = r"step: *(?P<step>\d+) \| steps/sec: *(?P<rate>[\d.]+)"
+
+
+@pytest.mark.parametrize("each_s", [4.0, 2.9, 3.9, 1.6])
+def test_a_rate_of_few_digits_is_said_to_be_one_and_contradicts_no_clock(
+    tmp_path: Path, each_s: float
+) -> None:
+    fmt = format_of_pattern(pattern(ORBIT, unit="iterations"))
+
+    result = read(tmp_path / "train.log", orbit(each_s), fmt=fmt)
+
+    assert codes(result) == {"few-digits"}
+    assert result.throughput == pytest.approx(1 / each_s, abs=0.05)
+
+
+def test_a_rate_of_more_digits_that_is_apart_contradicts_the_clock(tmp_path: Path) -> None:
+    fmt = format_of_pattern(pattern(ORBIT, unit="iterations"))
+    text = orbit(0.5).replace("2.0 | output", "2.6 | output")
+
+    result = read(tmp_path / "train.log", text, fmt=fmt)
+
+    assert result.throughput is None
+    assert "clock-mismatch" in codes(result)
+
+
+def test_the_clock_is_shown_where_a_rate_has_few_digits(tmp_path: Path) -> None:
+    result = read(tmp_path / "train.log", orbit(4.0))
+
+    said = message(result, "unknown-format")
+    assert "too few digits" in said
+    assert "Time stamps are in" in said
+    assert "(?P<rate>" not in said

@@ -147,6 +147,24 @@ READ |= {
         "[3/8] workers [{stamp}] [  {i}] lr 0.1",
     )
 }
+#: The same, with words in brackets between a unit and its number, and with Unix times.
+READ |= {
+    "step {i} loss 2.{mark} samples/s [global]: 64.5\n": 64.5,
+    "step {i} | images/sec [all devices]: 64.5 | loss 2.{mark}\n": 64.5,
+    "step {i} loss 2.{mark} tokens/s {{global}}: 64.5\n": 64.5,
+    "step {i} loss 2.{mark} | tok/s <total> = 64.5\n": 64.5,
+    "step {i}, samples/s, total: 64.5, loss 2.{mark}\n": 64.5,
+    "step {i} | tokens/sec - global: 64.5 | loss 2.{mark}\n": 64.5,
+    "step {i} | samples/s [local]: 8.5 | samples/s [global]: 64.5\n": 64.5,
+    "step {i} | throughput [samples/s]: 64.5 | loss 2.{mark}\n": 64.5,
+    "step {i} | time [ms]: 500.0 | loss 2.{mark}\n": 2.0,
+    "step {i} loss 2.{mark} samples/s [per GPU]: 64.5\n": 64.5,
+    "[1732{i:06d}.5{mark}] step {i} loss 2.0\n": 1.0,
+    "1732{i:06d}.25 train: step={i} loss=2.{mark}\n": 1.0,
+    '{{"ts": 1732{i:06d}.5, "step": {i}, "loss": 2.{mark}}}\n': 1.0,
+}
+
+
 READ |= {
     '{{"_step": {i}, "learning_rate": 0.1, "tokens_per_sec": 64.5}}\n': 64.5,
     '{{"trainer/global_step": {i}, "loss": 2.{mark}, "perf/tokens_per_sec": 64.5}}\n': 64.5,
@@ -217,8 +235,6 @@ def test_what_is_missing_is_named(tmp_path: Path, form: str, said: str) -> None:
         ("step {i} | 99.5 images/s | 51.{mark} images/s\n", "'51.2 images/s' is one as well"),
         ("step {i} | it 0.71{mark} samples/s (avg) [x] 51.5\n", "may be that of the next number"),
         ("step {i} | 0.71{mark} samples/s (avg) 51.5\n", "may be that of the next number"),
-        ("step {i} local throughput: 16.{mark} images/s\n", "it is of 'local'"),
-        ("step {i} loss 2.0 16.{mark} samples/s/worker\n", "it is of 'worker'"),
         ("step {i} | fwd 10.5 ms/step | opt 3.{mark} ms/step\n", "'opt' may be a part"),
         ("step {i} gen time 25.5 s | training time 12.{mark} s\n", "'gen time 25.5 s' beside it"),
         ("step {i} | iter time 12.{mark} ms (x4 accumulation)\n", "one micro batch"),
@@ -273,6 +289,26 @@ def test_means_of_a_bar_since_it_began_are_said_to_be_so(tmp_path: Path) -> None
     assert extract(path, asked).throughput == pytest.approx(2, rel=0.03)
 
 
+def test_the_bar_of_a_notebook_is_read_as_a_mean_since_it_began(tmp_path: Path) -> None:
+    """As Unsloth's notebooks have it; the first step took 60 s."""
+    text = ""
+    for i in range(1, 301):
+        minute, second = divmod(60 + i // 2, 60)
+        rate = i / (60 + i / 2)
+        text += (
+            f"\r [{i:3d}/300 {minute:02d}:{second:02d} < 01:48, {rate:.2f} it/s, Epoch 0.{i}/1]"
+        )
+    path = tmp_path / "train.log"
+
+    options = shown(refused(path, text.encode() + b"\n"))
+
+    assert "--averaging=running" in options
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    asked = command.parse_options(parser.parse_args([str(path), *options]))
+    assert extract(path, asked).throughput == pytest.approx(2, rel=0.05)
+
+
 def bar_of(name: str, times: list[float], *, is_mean: bool) -> str:
     """Return the states of a bar whose steps take so long, by means since it began or by each."""
     text, elapsed = "", 0.0
@@ -319,7 +355,7 @@ def test_a_bar_that_turns_from_one_unit_to_another_is_not_read_in_part(
     said = message(result, "unknown-format")
 
     if "--pattern" not in said:
-        assert "turns from one unit to another" in said
+        assert "turns from one unit to another" in said or "by the bar's own clock" in said
         return
     # A mean may stay in one unit for most of a log.
     parser = argparse.ArgumentParser()
@@ -395,6 +431,33 @@ def test_lines_of_ranks_leave_open_whose_rate_is_printed(tmp_path: Path) -> None
     assert "--scope=device (of one rank) or --scope=global (of all ranks)" in said
 
 
+@pytest.mark.parametrize(
+    ("speed", "part"),
+    [
+        ("local throughput: 16.{mark} images/s", "local"),
+        ("16.{mark} samples/s/worker", "worker"),
+        ("samples/s [local]: 16.{mark}", "local"),
+        ("local_tokens_per_sec=16.{mark}", "local"),
+        ("worker throughput 16.{mark} tok/s", "worker"),
+        ("tok/s (shard): 16.{mark}", "shard"),
+    ],
+)
+def test_whose_rate_a_part_has_is_asked(tmp_path: Path, speed: str, part: str) -> None:
+    path = tmp_path / "train.log"
+    result = refused(path, lines("step {i} loss 2.{mark} " + speed + "\n").encode())
+
+    said = message(result, "unknown-format")
+    assert f"--scope=device, process or node (whose rate it is of {part!r})" in said
+    # The choice comes behind a comma.
+    options = [word.rstrip(",") for word in shown(result) if not word.startswith("--scope=")]
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    arguments = [str(path), *options, "--world_size=4"]
+    assert extract(path, command.parse_options(parser.parse_args(arguments))).throughput is None
+    asked = command.parse_options(parser.parse_args([*arguments, "--scope=device"]))
+    assert extract(path, asked).throughput == pytest.approx(4 * 16.3, rel=0.02)
+
+
 def test_no_pattern_is_shown_that_reads_evaluation_as_well(tmp_path: Path) -> None:
     bar = "Epoch {i}: 39%|###   | {i}/900 [00:08<00:12, 127.70it/s]\n"
 
@@ -435,6 +498,7 @@ def test_a_record_over_several_lines_is_read_by_several_patterns(
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     options = [word for regex in regexes for word in ("--pattern", regex)]
+    options.append("--unit=tokens")
 
     result = extract(path, command.parse_options(parser.parse_args([str(path), *options])))
 
@@ -452,6 +516,7 @@ def test_a_rate_before_the_first_step_belongs_to_none(tmp_path: Path) -> None:
         "--pattern",
         r"speed (?P<rate>\S+) it",
         "--skip=0",
+        "--unit=iterations",
     ]
 
     asked = command.parse_options(parser.parse_args(options))

@@ -1,0 +1,114 @@
+"""Lines that are like a record of a user's pattern, and have its speed in another unit.
+
+A bar turns from ``it/s`` to ``s/it``, a rate from ``samples/s`` to ``Ksamples/s``: a pattern that
+has the unit in it finds nothing there. Such a line begins as those do that it reads, up to the
+number. Where a program prints both units for each step, one of them is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pytest_dlperf.measure.logs.beside_groups import Contradictions, contradiction
+
+#: So many begins of lines are learnt, from so many lines that the pattern reads.
+_MOST_HEADS: Final = 4
+_MOST_LINES: Final = 256
+#: A begin that is longer is not learnt.
+_HEAD_BYTES: Final = 400
+SPEEDS: Final = ("rate", "seconds", "milliseconds")
+_NUMBER: Final = rb"[+-]?\d+(?:[.,:]\d+)*(?:[eE][+-]?\d{1,3})?"
+#: What differs from line to line: numbers, what is drawn of a bar, and blanks.
+_PARTS: Final = re.compile(rb"(?<=%)\|[^|\n]{0,400}\||" + _NUMBER + rb"| +")
+_ANY_NUMBER: Final = rb"[+-]?\d[\d.,:]*(?:[eE][+-]?\d{1,3})?"
+_LETTER: Final = re.compile(rb"[A-Za-z]")
+#: A unit in the name of a number may be another one as well.
+_UNIT_NAME: Final = re.compile(
+    rb"[A-Za-z_/]{1,24}(?:/|[ _]per[ _])[A-Za-z_/]{1,24}(?=[^A-Za-z]{0,8}$)"
+)
+_ANY_NAME: Final = rb"[A-Za-z][A-Za-z_/ ]{0,47}"
+
+
+#: The step of a line that has none of its own.
+_NO_STEP: Final = -1
+
+
+class OtherUnits:
+    """Finds lines of one log that a pattern does not read since their unit is another one."""
+
+    def __init__(self, contradictions: Contradictions, unit: str) -> None:
+        self._contradictions = contradictions
+        self._unit = unit
+        self._heads: list[tuple[str, re.Pattern[bytes]]] = []
+        self._lines = 0
+        #: The step of the last line that was read.
+        self._step: int | None = None
+        #: That of a line in another unit, after which none was read so far.
+        self._pending: int | None = None
+
+    def read(self, match: re.Match[bytes], step: int | None) -> bool:
+        """Take in a line that the pattern reads; return whether one before it had another unit."""
+        if self._lines < _MOST_LINES and len(self._heads) < _MOST_HEADS:
+            self._lines += 1
+            self._learn(match)
+        # A line without a step may be of the same step as the one before.
+        was_unread = self._pending not in {None, _NO_STEP, step}
+        self._step, self._pending = step, None
+        return was_unread
+
+    def unread(self, line: bytes) -> int | None:
+        """Take in a line that the pattern does not read.
+
+        Return the step of an earlier line in another unit, once it is known that no line of the
+        step was read, or -1 for one without a step; None if there is none.
+        """
+        for group, head in self._heads:
+            match = head.match(line)
+            if match is None:
+                continue
+            has_step = "step" in match.groupdict()
+            step = int(match["step"]) if has_step else _NO_STEP
+            cause = contradiction(match, group, self._unit)
+            if step == self._step or not self._contradictions.finds(match, group, cause):
+                return None
+            before, self._pending = self._pending, step
+            return before if before is not None and (before != step or not has_step) else None
+        return None
+
+    def _learn(self, match: re.Match[bytes]) -> None:
+        """Learn how a line begins, up to its speed; the step of the line must be before that."""
+        groups = match.groupdict()
+        group = next((name for name in SPEEDS if groups.get(name)), None)
+        if group is None or not _LETTER.search(match.string, 0, match.start(group)):
+            return
+        line, end = match.string, match.start(group)
+        begin, behind = match.span("step") if groups.get("step") else (0, 0)
+        if end > _HEAD_BYTES or behind > end:
+            return
+        if any(name == group and head.match(line) for name, head in self._heads):
+            return
+        step = _general(line[:begin]) + rb"(?P<step>\d{1,15})" if behind else b""
+        number = rb"(?P<" + group.encode() + rb">\d[\d.,]*)(?<![.,])"
+        self._heads.append((group, re.compile(step + _named(line[behind:end]) + number)))
+
+
+def _named(text: bytes) -> bytes:
+    """Return a pattern of a text whose last words name a number."""
+    name = _UNIT_NAME.search(text)
+    if name is None:
+        return _general(text)
+    return _general(text[: name.start()]) + _ANY_NAME + _general(text[name.end() :])
+
+
+def _general(text: bytes) -> bytes:
+    """Return a pattern of a text that may have other numbers."""
+    regex, at = b"", 0
+    for part in _PARTS.finditer(text):
+        regex += re.escape(text[at : part.start()])
+        if part[0].startswith(b" "):
+            regex += b" *"
+        else:
+            regex += rb"\|[^|]*\|" if part[0].startswith(b"|") else _ANY_NUMBER
+        at = part.end()
+    return regex + re.escape(text[at:])
