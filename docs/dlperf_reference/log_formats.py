@@ -126,6 +126,11 @@ FORMATS: Final = {
         "https://github.com/tensorflow/models/blob/master/official/utils/misc/keras_utils.py",
         "TimeHistory: 0.50 seconds, 32.00 examples/second between steps 9 and 10",
     ),
+    "tf-cnn-benchmarks": (
+        "TensorFlow's benchmarks",
+        "https://github.com/tensorflow/benchmarks",
+        "10⇥images/sec: 32.0 +/- 0.1 (jitter = 0.3)⇥8.137",
+    ),
     "tsm": (
         "TSM",
         "https://github.com/mit-han-lab/temporal-shift-module/blob/master/main.py",
@@ -218,6 +223,18 @@ FORMATS: Final = {
         "the same without tokens",
         "https://github.com/mosaicml/composer/blob/main/composer/callbacks/speed_monitor.py",
         "[epoch=1][batch=10/150]: ⏎ ⇥ Train throughput/samples_per_sec: 32.0000",
+    ),
+    "composer-time": (
+        "the same where a run is so many tokens long",
+        "https://github.com/mosaicml/composer/blob/main/composer/loggers/console_logger.py",
+        "[token=8388608/25769803776]: ⏎ ⇥ Train time/batch: 10 ⏎ ⇥ "
+        "Train throughput/tokens_per_sec: 32.0000",
+    ),
+    "composer-time-samples": (
+        "the same without tokens",
+        "https://github.com/mosaicml/composer/blob/main/composer/callbacks/speed_monitor.py",
+        "[sample=2048/4096]: ⏎ ⇥ Train time/batch: 10 ⏎ ⇥ "
+        "Train throughput/samples_per_sec: 32.0000",
     ),
     "litgpt": (
         "LitGPT",
@@ -312,6 +329,16 @@ FORMATS: Final = {
         "TensorFlow's slim",
         "https://github.com/google-research/tf-slim/blob/master/tf_slim/learning.py",
         "INFO:tensorflow:global step 10: loss = 6.5264 (0.500 sec/step)",
+    ),
+    "ijepa": (
+        "I-JEPA",
+        "https://github.com/facebookresearch/ijepa/blob/main/src/train.py",
+        "[1,    10] loss: 0.123 … [mem: 5.05e+04] (500.0 ms)",
+    ),
+    "vjepa": (
+        "V-JEPA",
+        "https://github.com/facebookresearch/jepa/blob/main/app/vjepa/train.py",
+        "[1,    10] loss: 0.123 … [mem: 5.05e+04] [gpu: 450.0 ms][wall: 500.0 ms]",
     ),
     "deep-text-recognition": (
         "deep-text-recognition-benchmark",

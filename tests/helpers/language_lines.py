@@ -114,6 +114,22 @@ def composer_samples(i: int, s: float) -> str:
     )
 
 
+def composer_time(i: int, s: float) -> str:
+    return (
+        f"[token={4096 * (i + 1)}/4096000]:\n\t Train time/batch: {i}\n"
+        f"\t Train time/token: {4096 * i}\n\t Train loss/train/total: 7.1234\n"
+        f"\t Train throughput/samples_per_sec: {1 / s:.4f}\n"
+        f"\t Train throughput/tokens_per_sec: {BATCH / s:.4f}"
+    )
+
+
+def composer_time_samples(i: int, s: float) -> str:
+    return (
+        f"[sample={16 * (i + 1)}/4096]:\n\t Train time/batch: {i}\n"
+        f"\t Train throughput/samples_per_sec: {BATCH / s:.4f}"
+    )
+
+
 def litgpt(i: int, s: float) -> str:
     step = " (step)" if i % 2 else ""
     return (

@@ -8,6 +8,8 @@ from tests.helpers.language_lines import (
     build_nanogpt,
     composer,
     composer_samples,
+    composer_time,
+    composer_time_samples,
     deepspeed_chat,
     deepspeed_chat_2024,
     fairseq,
@@ -73,6 +75,7 @@ from tests.helpers.vision_lines import (
     detectron2,
     detectron2_2019,
     detectron2_wrapped,
+    ijepa,
     informer,
     keras,
     keras_2,
@@ -80,6 +83,8 @@ from tests.helpers.vision_lines import (
     timm,
     ultralytics,
     ultralytics_8_3,
+    vjepa,
+    vjepa_2,
 )
 
 
@@ -139,6 +144,10 @@ def torchvision(i: int, s: float) -> str:
         f"Epoch: [0]  [{i:4d}/150]  eta: 1 day, 2:03:04  lr: 0.1  img/s: 9999.0  "
         f"loss: 6.93 (6.94)  acc1: 0.1 (0.2)  time: {s:.4f}  data: 0.0010  max mem: 7312"
     )
+
+
+def tf_cnn_benchmarks(i: int, s: float) -> str:
+    return f"{i + 1}\timages/sec: {BATCH / s:.1f} +/- 0.1 (jitter = 0.3)\t8.137"
 
 
 def tsm(i: int, s: float) -> str:
@@ -348,6 +357,7 @@ WRITERS: tuple[tuple[str, Writer], ...] = (
     ("imagenet", imagenet),
     ("torchvision", torchvision),
     ("timm", timm),
+    ("tf-cnn-benchmarks", tf_cnn_benchmarks),
     ("tsm", tsm),
     ("torchtitan", torchtitan),
     ("torchtitan", torchtitan_2024),
@@ -386,6 +396,8 @@ WRITERS: tuple[tuple[str, Writer], ...] = (
     ("olmo", olmo_core),
     ("composer", composer),
     ("composer-samples", composer_samples),
+    ("composer-time", composer_time),
+    ("composer-time-samples", composer_time_samples),
     ("litgpt", litgpt),
     ("litgpt", lit_gpt_2023),
     ("internevo", internevo),
@@ -408,6 +420,9 @@ WRITERS: tuple[tuple[str, Writer], ...] = (
     ("keras", keras),
     ("keras", keras_2),
     ("tf-slim", tf_slim),
+    ("ijepa", ijepa),
+    ("vjepa", vjepa),
+    ("vjepa", vjepa_2),
     ("deep-text-recognition", deep_text_recognition),
     ("informer", informer),
 )

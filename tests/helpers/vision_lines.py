@@ -72,6 +72,28 @@ def tf_slim(i: int, s: float) -> str:
     return f"{line}\nINFO:tensorflow:global_step/sec: 0.0339311"
 
 
+def ijepa(i: int, s: float) -> str:
+    return (
+        f"INFO:root:[1, {i:5d}] loss: 0.123 masks: 124.0 38.0 [wd: 4.00e-02] [lr: 2.00e-04] "
+        f"[mem: 5.05e+04] ({s * 1000:.1f} ms)"
+    )
+
+
+def vjepa(i: int, s: float) -> str:
+    return (
+        f"[INFO    ][2024-02-10 01:02:03][root][train] [1, {i:5d}] loss: 0.523 | p0.523 r0.000 | "
+        "input_var: 0.999 0.999 | masks: [96, 60] [wd: 4.00e-02] [lr: 2.00e-04] [mem: 5.05e+04] "
+        f"[gpu: 450.0 ms][wall: {s * 1000:.1f} ms]"
+    )
+
+
+def vjepa_2(i: int, s: float) -> str:
+    return (
+        f"[1, {i:5d}] loss: 0.523 masks: [96, 60] [wd: 4.00e-02] [lr: 2.00e-04] [mem: 5.05e+04] "
+        f"[iter: {s * 1000:.1f} ms] [gpu: 450.0 ms] [data: 2.0 ms]"
+    )
+
+
 def deep_text_recognition(i: int, s: float) -> str:
     return (
         f"[{i + 1}/150] Train loss: 0.00301, Valid loss: 0.00838, "

@@ -36,8 +36,9 @@ def test_every_format_is_recognised_and_gives_work_over_time(
 
     assert result.format == name
     assert result.throughput == pytest.approx(BATCH, rel=2e-3)
-    assert 90 <= result.iterations <= 100
-    assert codes(result) <= {"running-mean"}
+    # A mean that is printed to one digit is as exact a little later.
+    assert 85 <= result.iterations <= 100
+    assert codes(result) <= {"running-mean", *({"left-out"} if name == "ijepa" else ())}
     assert sum(span.work for span in result.spans) > 0
 
 
@@ -290,6 +291,7 @@ def test_the_order_in_which_formats_take_a_log_is_this() -> None:
         "mmseg",
         "mmcv-json",
         "tf2-timehistory",
+        "tf-cnn-benchmarks",
         "tsm",
         "imagenet",
         "torchvision",
@@ -308,6 +310,8 @@ def test_the_order_in_which_formats_take_a_log_is_this() -> None:
         "olmo",
         "composer",
         "composer-samples",
+        "composer-time",
+        "composer-time-samples",
         "litgpt",
         "internevo",
         "fairseq",
@@ -326,6 +330,8 @@ def test_the_order_in_which_formats_take_a_log_is_this() -> None:
         "keras",
         "keras-seconds",
         "tf-slim",
+        "ijepa",
+        "vjepa",
         "deep-text-recognition",
         "informer",
         "icefall",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
+from pytest_dlperf.core.log_pattern import Scope
 from pytest_dlperf.measure.logs.declare import (
     GIB,
     MIB,
@@ -27,6 +29,38 @@ _time_history_2019 = parser(
 )
 
 
+_cnn_benchmark = parser(
+    re.compile(rb"(?:^|[\s|])(?P<step>\d{1,15})\s{1,12}images/sec: "),
+    required={"rate"},
+    rate=Field(rb"\bimages/sec: "),
+    loss=Loss(rb"\(jitter = [\d.]{1,16}\)\s{1,12}"),
+)
+#: Its rate is printed to so much.
+_CNN_DIGIT: Final = 0.1
+#: Of one process a device, and of workers that have several: each prints its own rate.
+_CNN_SCOPES: Final[tuple[tuple[bytes, Scope], ...]] = (
+    (b"Variables:   horovod", "process"),
+    (b"'/job:worker", "node"),
+)
+
+
+def _cnn_processes(fmt: Format, block: bytes) -> Format:
+    """Return the format with whose rate is printed, and with the rounding of its rates."""
+    rates = (
+        record.rate
+        for line in block.split(b"\n")
+        if b"images/sec: " in line and (record := _cnn_benchmark(line)) is not None and record.rate
+    )
+    rate = next(rates, None)
+    scopes = (scope for words, scope in _CNN_SCOPES if words in block)
+    return replace(
+        fmt,
+        scope=next(scopes, "global"),
+        resolution=_CNN_DIGIT / rate**2 if rate else 0.0,
+        by_block=None,
+    )
+
+
 def _time_histories(line: bytes) -> LogRecord | None:
     """Read a record; absl and the TensorFlow logger may both print it, which is one record."""
     return _time_history(line) or _time_history_2019(line)
@@ -46,6 +80,22 @@ FORMATS: Final = built_in(
         anchors=(b"TimeHistory:", b"BenchmarkMetric:"),
         parse=_time_histories,
         batch_of="global",
+    ),
+    # TensorFlow's ``tf_cnn_benchmarks``: ``benchmark_one_step`` of ``scripts/tf_cnn_benchmarks/
+    # benchmark_cnn.py`` (github.com/tensorflow/benchmarks). The mean of all steps after its own
+    # warm-up, of all devices of the process that prints it.
+    Format(
+        name="tf-cnn-benchmarks",
+        framework="tensorflow",
+        scope="global",
+        averaging="running",
+        running_since=1,
+        unit="images",
+        first_step=1,
+        counter="global",
+        anchors=(b"images/sec: ",),
+        parse=_cnn_benchmark,
+        by_block=_cnn_processes,
     ),
     # The TSM repository's own ``main.py``: like the ImageNet example, with ``, lr:`` after the
     # step. One process drives all devices (``DataParallel``), so the time is that of the global

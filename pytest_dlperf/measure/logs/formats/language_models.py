@@ -65,6 +65,9 @@ _COMPOSER_STEPS: Final = (
     ),
     _COMPOSER_BATCH,
 )
+#: Batches before this one: where a run is as long as so many tokens or samples, the line before
+#: has those, ``[token=8388608/25769803776]:``.
+_COMPOSER_TIME: Final = Field(rb"\bTrain time/batch: ")
 _COMPOSER_PARTS: Final[dict[str, Any]] = {
     "loss": Loss(rb"\bTrain loss/train/total: "),
     "tflops": Field(rb"\bTrain throughput/device/flops_per_sec: ", per=1e12),
@@ -319,6 +322,26 @@ FORMATS: Final = built_in(
             **_COMPOSER_PARTS,
         ),
         several_lines=True,
+    ),
+    *(
+        Format(
+            name=f"composer-{name}",
+            framework="torch",
+            scope="global",
+            averaging="window",
+            unit=unit,
+            counter="global",
+            anchors=(b"Train time/batch: ", *_COMPOSER_ANCHORS[1:]),
+            parse=parser(
+                _COMPOSER_TIME,
+                excluded=(b"[Eval batch=",),
+                alone={"rate", "loss", "tflops", "mfu"},
+                rate=Field(rb"\bTrain throughput/" + unit.encode() + rb"_per_sec: "),
+                **_COMPOSER_PARTS,
+            ),
+            several_lines=True,
+        )
+        for name, unit in (("time", "tokens"), ("time-samples", "samples"))
     ),
     # LitGPT: ``pretrain.py`` and ``finetune/`` (github.com/Lightning-AI/litgpt). Milliseconds of
     # the printed micro batch of each device, of which ``step`` counts the updates.

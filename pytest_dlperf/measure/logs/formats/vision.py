@@ -160,6 +160,9 @@ def _keras_alone(bar: re.Pattern[bytes], line: bytes) -> LogRecord | None:
     return _keras(bar)(line)
 
 
+_JEPA_STEP: Final = re.compile(rb"\[(?P<epoch>\d{1,9}), {0,12}(?P<step>\d{1,15})\] loss: ")
+_JEPA_LOSS: Final = Loss(rb"\] loss: ")
+
 FORMATS: Final = built_in(
     # detectron2: ``CommonMetricPrinter`` of ``detectron2/utils/events.py``
     # (github.com/facebookresearch/detectron2). Today ``time`` is the mean of the last 20
@@ -255,6 +258,42 @@ FORMATS: Final = built_in(
             required={"seconds"},
             seconds=Field(rb" \(", rb" sec/step\)"),
             loss=Loss(rb": loss = "),
+        ),
+    ),
+    # I-JEPA: ``src/train.py`` (github.com/facebookresearch/ijepa): a mean of the epoch so far, of
+    # the step of a process on its device.
+    Format(
+        name="ijepa",
+        framework="torch",
+        scope="process",
+        averaging="running",
+        resolution=0.0001,
+        unit="images",
+        anchors=(b"[mem: ",),
+        parse=parser(
+            _JEPA_STEP,
+            required={"seconds"},
+            seconds=Field(rb"\] \(", rb" ms\)", per=1000),
+            loss=_JEPA_LOSS,
+        ),
+        leaves_out="the wait for data",
+    ),
+    # V-JEPA: ``app/vjepa/train.py`` (github.com/facebookresearch/jepa, and vjepa2), which has the
+    # time of the whole iteration as well.
+    Format(
+        name="vjepa",
+        framework="torch",
+        scope="process",
+        averaging="running",
+        resolution=0.0001,
+        unit="clips",
+        anchors=(b"[mem: ",),
+        parse=parser(
+            _JEPA_STEP,
+            required={"seconds"},
+            seconds=Field(rb"\[(?:wall|iter): ", rb" ms\]", per=1000),
+            data_wait_seconds=Field(rb"\[data: ", rb" ms\]", per=1000),
+            loss=_JEPA_LOSS,
         ),
     ),
     # deep-text-recognition-benchmark: ``train.py`` (github.com/clovaai/
