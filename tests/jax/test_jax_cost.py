@@ -86,7 +86,7 @@ def traces(folder: Path, devices: int, *faults: str) -> list[CostRecord]:
     """Return the records of the small training with each fault, of one process."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.jax.many_traces", str(folder), str(devices), *faults],
-        check=True, stdout=subprocess.PIPE, timeout=300, cwd=Path(__file__).parents[2],
+        check=True, stdout=subprocess.PIPE, timeout=900, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     records: list[CostRecord] = json.loads(done.stdout)
     return records
@@ -157,7 +157,7 @@ def test_planted_waits_for_the_host_are_found_with_their_lines(planted: dict[str
 
 @pytest.mark.nightly(reason="twenty-one traces")
 def test_equal_steps_have_equal_costs_whatever_traced_them(tmp_path: Path):
-    first, *others = traces(tmp_path, 2, *[""] * 21)
+    first, *others = traces(tmp_path, 1, *[""] * 21)
     assert all(other == first for other in others)
 
 

@@ -9,7 +9,18 @@ from typing import Any
 
 @contextlib.contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Let ``owner`` have ``value`` as its attribute ``name`` while open."""
+    """Let ``owner`` have ``value`` as its attribute ``name`` while open.
+
+    Raises ``AttributeError`` where it has none, as in another version.
+    """
+    getattr(owner, name)
+    with given(owner, name, value):
+        yield
+
+
+@contextlib.contextmanager
+def given(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Let ``owner`` have ``value`` as its attribute ``name``, which it may lack, while open."""
     is_own, before = name in vars(owner), vars(owner).get(name)
     setattr(owner, name, value)
     try:

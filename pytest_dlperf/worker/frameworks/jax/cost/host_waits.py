@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from pytest_dlperf.worker.cost.places import Places
-from pytest_dlperf.worker.cost.replaced import replaced
+from pytest_dlperf.worker.cost.replaced import given, replaced
 
 
 class HostWaits:
@@ -37,7 +37,7 @@ class HostWaits:
             self._add("effects_barrier")
 
         with (
-            replaced(jax.core.Tracer, "block_until_ready", wait),
+            given(jax.core.Tracer, "block_until_ready", wait),
             replaced(jax, "block_until_ready", wait),
             replaced(jax, "effects_barrier", barrier),
         ):

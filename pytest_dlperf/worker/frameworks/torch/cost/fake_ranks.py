@@ -23,6 +23,7 @@ from pytest_dlperf.worker.frameworks.torch.cost.collectives import Collectives
 from pytest_dlperf.worker.frameworks.torch.cost.fake_device import DEVICE, on_fake_device
 from pytest_dlperf.worker.frameworks.torch.cost.memory import Memory
 from pytest_dlperf.worker.frameworks.torch.cost.module_paths import ModulePaths
+from pytest_dlperf.worker.frameworks.torch.cost.shards import shards_made_when_asked_for
 
 
 class FakeRanks:
@@ -130,6 +131,7 @@ class FakeRanks:
         ):
             opened.enter_context(wrapped(kind, name, wrap))
         opened.enter_context(replaced(_fully_shard, "_get_device_from_mesh", lambda _: DEVICE))
+        opened.enter_context(shards_made_when_asked_for())
 
 
 #: The original.
