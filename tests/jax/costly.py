@@ -65,8 +65,15 @@ def build(job: Any) -> Callable[[], Any]:
     def waiting() -> Any:
         return jax.block_until_ready(step())
 
+    def waiting_itself() -> Any:
+        return step().block_until_ready()
+
+    def getting() -> Any:
+        return jax.device_get(step())
+
     planted = str(job.options.get("planted", ""))
-    return {"item": asking, "wait": waiting}.get(planted, step)
+    waits = {"item": asking, "wait": waiting, "wait itself": waiting_itself, "get": getting}
+    return waits.get(planted, step)
 
 
 def build_in_parts(job: Any) -> Callable[[], Any]:

@@ -95,7 +95,17 @@ def traces(folder: Path, devices: int, *faults: str) -> list[CostRecord]:
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CostRecord]:
     """Return the small training on one device by what is planted; ``same`` has nothing."""
-    faults = ("", "same", "product", "float32", "activations", "callback", "wait")
+    faults = (
+        "",
+        "same",
+        "product",
+        "float32",
+        "activations",
+        "callback",
+        "wait",
+        "wait itself",
+        "get",
+    )
     return dict(zip(faults, traces(tmp_path_factory.mktemp("t"), 1, *faults), strict=True))
 
 
@@ -146,7 +156,10 @@ def test_planted_activations_are_found_at_their_scope(planted: dict[str, CostRec
 def test_planted_waits_for_the_host_are_found_with_their_lines(planted: dict[str, CostRecord]):
     assert stage_of(planted[""])["host_waits"] == []
     source = (Path(__file__).parent / "costly.py").read_text(encoding="utf-8").splitlines()
-    for fault, what in (("callback", "debug_callback"), ("wait", "block_until_ready")):
+    for fault, what in (
+        ("callback", "debug_callback"), ("wait", "block_until_ready"),
+        ("wait itself", "block_until_ready"), ("get", "device_get"),
+    ):  # fmt: skip
         found = metrics(planted[""], planted[fault])
         assert found.keys() == {"host_waits"}
         [wait] = stage_of(planted[fault])["host_waits"]

@@ -25,12 +25,20 @@ class HostWaits:
         #: By line and by what waits.
         self.counts: Counter[tuple[str, str]] = Counter()
 
+    def begin(self) -> None:
+        """Begin the step that counts."""
+        self.counts.clear()
+
     @contextlib.contextmanager
     def follow(self) -> Iterator[None]:
-        """Follow waits while open."""
+        """Follow waits while open; what is got of a device has no numbers."""
 
         def wait(tree: Any) -> Any:
             self._add("block_until_ready")
+            return tree
+
+        def get(tree: Any) -> Any:
+            self._add("device_get")
             return tree
 
         def barrier() -> None:
@@ -39,6 +47,7 @@ class HostWaits:
         with (
             given(jax.core.Tracer, "block_until_ready", wait),
             replaced(jax, "block_until_ready", wait),
+            replaced(jax, "device_get", get),
             replaced(jax, "effects_barrier", barrier),
         ):
             yield

@@ -145,14 +145,15 @@ def _traced(workload: str, job: AbstractJob, progress: Progress, waits: HostWait
         progress.begin("step 2 of 2")
 
         def second() -> Any:
-            with waits.follow():
-                step()
+            waits.begin()
+            step()
             return [] if job.declared is None else jax.tree.leaves(job.declared())
 
         second.__name__ = _STEP
         return jax.jit(second)()
 
-    return jax.make_jaxpr(whole)()
+    with waits.follow():
+        return jax.make_jaxpr(whole)()
 
 
 def _placement(atom: Any, places: Mapping[Any, Placement]) -> Placement:
