@@ -86,6 +86,10 @@ class Bars:
         self._announced: int | None = None
         self._loss_at: int | None = None
         self._all_seconds = 0.0
+        #: The step of an epoch's bar where it was first drawn after a validation.
+        self.drawn_after: int | None = None
+        #: How often an epoch's bar went on after a validation.
+        self.validated_within = 0
 
     @property
     def training(self) -> int | None:
@@ -138,9 +142,26 @@ class Bars:
             self.aside = begun
             return True
         else:
-            # Validation comes last in an epoch, or the bar goes on with it.
-            return self.aside and record.epoch is not None and record.epoch == epoch
+            return self._is_of_validation(record, epoch)
+        self.drawn_after = None
         return self.aside
+
+    def _is_of_validation(self, record: LogRecord, epoch: int | None) -> bool:
+        """Return whether a state of training's bar may be a step of a validation.
+
+        Validation comes last in an epoch, or the bar goes on with it, or after it. Its steps are
+        drawn between those of a bar of its own: a second state without one in between is not.
+        """
+        if not self.aside or record.epoch is None or record.epoch != epoch or record.step < 0:
+            self.drawn_after = None
+            return False
+        if self.drawn_after is None or record.step == self.drawn_after:
+            self.drawn_after = record.step
+            return True
+        self.drawn_after = None
+        self.validated_within += 1
+        self.aside = False
+        return False
 
     def drawn(self, columns: Columns) -> Drawn | None:
         """Return what the records show if they are states of the counted bar, and losses.

@@ -317,6 +317,12 @@ def _result(
         problems=(
             *stated,
             *(() if left_out is None else (left_out.problem,)),
+            *pauses.left_out_within(
+                parsed.timeline.bars.validated_within,
+                selection.series,
+                options.skip,
+                options.last or parsed.timeline.iterations,
+            ),
             *unread_prints.problems(parsed, selection.series),
             *sampled.problems(sample),
             *clock_check.problems(checked, options.rule),

@@ -113,6 +113,23 @@ def follow_pauses(series: RateSeries, prints_of_log: Iterable[Print], fmt: Forma
     return paused
 
 
+def left_out_within(
+    validations: int, series: RateSeries, skip: int, last: int
+) -> Iterator[Problem]:
+    """Yield what was left out of the epochs of a bar that went on after so many validations.
+
+    Of the iterations after the first ``skip``, until the ``last`` one.
+    """
+    left_out = last - skip - int(series.iterations.sum())
+    if validations and left_out > 0:
+        yield Problem(
+            code="left-out",
+            message=f"training's bar went on after a validation {validations} times within an "
+            f"epoch: {left_out} of {last - skip} iterations after the warm-up, those before and "
+            "after it which the bar's whole seconds do not tell from it, were left out",
+        )
+
+
 def may_be_in(series: RateSeries) -> bool:
     """Return whether some windows are so slow that pauses may be in them."""
     if len(series) <= _LEAST:

@@ -211,10 +211,7 @@ class Timeline:
         self._hear_loss(record, step)
         if step is None:
             self._note_unread(record, 0)
-        if (
-            self.bars.is_aside(record, progress.epoch, begun=progress.step is not None)
-            or step is None
-        ):
+        if self._is_aside(record, step) or step is None:
             return
         self.prints += 1
         if self.ranks.is_repeat(record, step, rank):
@@ -244,6 +241,15 @@ class Timeline:
         self.ranks.remember(record, step, window)
         if window is not None:
             self.windows.append(window)
+
+    def _is_aside(self, record: LogRecord, step: int | None) -> bool:
+        """Return whether a record is not of training."""
+        progress = self._progress
+        is_aside = self.bars.is_aside(record, progress.epoch, begun=progress.step is not None)
+        if is_aside and step is not None and self.bars.drawn_after == step:
+            # What follows begins here, if it goes on in this epoch.
+            self._mean.leave_out(step, record.seconds or 0.0)
+        return is_aside
 
     def _note_unread(self, record: LogRecord, first: int) -> None:
         """Take in a speed that was not read: from an iteration on, or (0) of the next step."""

@@ -291,7 +291,7 @@ FORMATS: Final = built_in(
     # Lightning: the bars of ``pytorch_lightning/callbacks/progress``: ``Epoch 0:  10%|#  | 50/500
     # [00:25<03:45, 2.00it/s]`` of ``tqdm_progress.py``, and that of ``rich_progress.py``.
     # Iterations done over the time since the epoch began, a running mean. Before 2.0 the bar goes
-    # on while validation does, so nothing of an epoch counts after that.
+    # on while validation does; what is drawn between states of validation's is not counted.
     Format(
         name="lightning",
         framework="torch",
