@@ -38,8 +38,11 @@ _PR_SET_NAME: Final = 15  # prctl(2)
 #: A process that is told to stop does so when it next leaves the kernel. One that waits there for
 #: so long, as for a disk, stands still as it is.
 _WAITS_S: Final = 0.1
-#: After that a process that goes on is said to.
-_STOPS_S: Final = 1.0
+#: After that a process that goes on is said to. It counts from when the last one was told to stop,
+#: as looking for them takes seconds on a machine that others keep busy.
+_STOPS_S: Final = 5.0
+#: So is one of a run that begins others for so long.
+_FREEZES_S: Final = 60.0
 _POLL_S: Final = 0.0005
 _STANDS: Final = ENDED | {STOPPED, TRACED}
 
@@ -69,6 +72,8 @@ class Freezer:
         #: All that the cgroup does not have, as it was at the last freeze, likewise.
         self._known_processes: dict[int, str] = {}
         self._guard = Guard(cgroup)
+        #: When a process was last told to stop, or a freeze began.
+        self._told_s = 0.0
 
     def join(self) -> None:
         """Have this process, which is to become the launcher, and its children in the cgroup.
@@ -81,19 +86,20 @@ class Freezer:
 
     def freeze(self) -> str:
         """Freeze the run; return which of its processes do not stand still, or nothing."""
-        begin_s = time.monotonic()
+        begin_s = self._told_s = time.monotonic()
         self._watch()  # the guard is there
         moving = self._freeze_cgroup()
         before: list[int] = []
         refused: set[int] = set()
         while True:
             outside = self._outside()
-            goes_on = self._stop(outside, refused, waited_s=time.monotonic() - begin_s)
+            goes_on = self._stop(outside, refused)
             # Twice the same: a child whose parent ends meanwhile is in neither's list
             if not goes_on and outside == before:
                 break
             before = outside
-            if goes_on and time.monotonic() - begin_s > _STOPS_S:
+            now_s = time.monotonic()
+            if goes_on and (now_s - self._told_s > _STOPS_S or now_s - begin_s > _FREEZES_S):
                 moving = moving or f"{_words(goes_on[0])} does not stop"
                 break
             if goes_on:
@@ -150,7 +156,7 @@ class Freezer:
         self._cgroup.thaw()
         self._cgroup = None
 
-    def _stop(self, pids: list[int], refused: set[int], *, waited_s: float) -> list[int]:
+    def _stop(self, pids: list[int], refused: set[int]) -> list[int]:
         """Stop those that were not yet; return which do not stand still.
 
         Adds to ``refused`` those that this user may not stop.
@@ -177,6 +183,9 @@ class Freezer:
             except PermissionError:
                 refused.add(pid)
                 del self._stopped[pid]
+        waited_s = time.monotonic() - self._told_s
+        if new:
+            self._told_s = time.monotonic()
         stands = _STANDS | ({BLOCKED} if waited_s > _WAITS_S else set())
         return [
             pid
