@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from pytest_dlperf.measure.logs import (
     benchmark_settings,
+    device_words,
     image_sizes,
     path_words,
     update_batch,
@@ -18,6 +19,8 @@ from pytest_dlperf.measure.logs import (
 )
 from pytest_dlperf.measure.logs.clean import lines_with, untagged, without_line_tags
 from pytest_dlperf.measure.logs.declare import Format, LogRecord
+from pytest_dlperf.measure.logs.device_words import DeviceWords
+from pytest_dlperf.measure.logs.evaluation_words import names_evaluation
 
 #: Patterns, each with an anchor; a pattern is tried only in blocks that have its anchor.
 Table = tuple[tuple[bytes, re.Pattern[bytes]], ...]
@@ -191,12 +194,16 @@ _BREAKS: Final = (
     b"DUE TO TIME LIMIT",
     b"DUE TO NODE FAILURE",
     b"will restart worker group",
-    b"Resuming from",
-    b"Resumed from",
-    b"Resuming training from",
-    b"Resumed training from",
+    b"esuming ",
+    b"esumed ",
+    b"estarting ",
+    b"estarted ",
 )
-_BREAK: Final = re.compile(b"|".join(_BREAKS))
+_BREAK: Final = re.compile(
+    rb"DUE TO (?:PREEMPTION|TIME LIMIT|NODE FAILURE)|will restart worker group"
+    rb"|\b(?:[Rr]esum|[Rr]estart)(?:ing|ed) (?:the )?(?:(?:training|run|model|job) ){0,2}"
+    rb"(?:from|(?:at|with) (?:global )?(?:step|epoch|iteration|iter|batch))\b"
+)
 #: What else goes on from somewhere while training runs, by a word of the same line.
 _RESUMES_ELSE: Final = re.compile(
     rb"data|shard|sampler|wandb|tensorboard|buffer|queue|cache|download|upload|sync|pause|eval|valid"
@@ -217,6 +224,9 @@ class Restarts:
         #: The word by which one was broken off, and records before and after; empty: none.
         self.break_word = ""
         self._break = ""
+        self._devices = DeviceWords()
+        #: Words of the last block, before it is known whether a record is in it.
+        self._devices_before: list[re.Match[bytes]] = []
         self._records_after = 0
         self._words: dict[bytes, re.Pattern[bytes]] = {}
         self._records: tuple[bytes, ...] = ()
@@ -236,11 +246,16 @@ class Restarts:
         self._records = fmt.anchors
         # Where lines before it give its meaning, a line by itself does not show it.
         self._parse = None if fmt.begin is not None else fmt.parse
+        self._devices_before = []
         self.look(block)
 
     def look(self, block: bytes) -> None:
-        """Look at the next block; blocks before ``begin`` are left out."""
-        if not self._records or self.word or self.break_word:
+        """Look at the next block; of blocks before ``begin`` at their words of devices alone."""
+        if not self._records:
+            self._devices.take(self._devices_before)
+            self._devices_before = [*device_words.matches(block)]
+            return
+        if self.word or self.break_word:
             return
         self._look_for_break(block)
         if self._again and self._has_record(block):
@@ -252,28 +267,37 @@ class Restarts:
 
     def _look_for_break(self, block: bytes) -> None:
         """Look for words of a break after the first record, and count the records after them."""
-        if self._records == (b"\n",):
-            return  # a user's pattern may read any line, and so none may be a record
+        if self._parse is None and self._records == (b"\n",):
+            return  # any line would be a record
         rest = block
         if not self._break:
-            if not any(word in block for word in _BREAKS):
+            match = next(self._breaks_in(block), None)
+            if match is None:
                 return
-            for match in _BREAK.finditer(block):
-                if _goes_on_beside(block, match.start()):
-                    continue
-                if self._has_records or self._has_record(block[: match.start()]):
-                    self._break, rest = match[0].decode(), block[match.start() :]
-                    break
-            else:
-                return
+            self._break, rest = match[0].decode(), block[match.start() :]
         for _ in islice(self._steps_in(rest), _RECORDS_AFTER):
             self._records_after += 1
         if self._records_after >= _RECORDS_AFTER:
             self.break_word = self._break
 
+    def _breaks_in(self, block: bytes) -> Iterator[re.Match[bytes]]:
+        """Yield words of a break, and of other devices, that have a record before them."""
+        has_word = any(word in block for word in _BREAKS)
+        for match in _BREAK.finditer(block) if has_word else ():
+            if not _goes_on_beside(block, match.start()) and self._has_before(block, match):
+                yield match
+        for match in device_words.matches(block):
+            if not self._has_before(block, match):
+                self._devices.take([match])
+            elif self._devices.is_other(match) and not _is_beside(block, match.start()):
+                yield match
+
+    def _has_before(self, block: bytes, match: re.Match[bytes]) -> bool:
+        return self._has_records or self._has_record(block[: match.start()])
+
     def _look_at(self, block: bytes, pattern: re.Pattern[bytes]) -> None:
         for match in pattern.finditer(block):
-            before = self._has_records or self._has_record(block[: match.start()])
+            before = self._has_before(block, match)
             # Other ranks may print their start later than the first record.
             if before and not self.word and _rank_at(block, match.start()) == self._rank:
                 self._again = match[0]
@@ -299,6 +323,12 @@ def _goes_on_beside(block: bytes, at: int) -> bool:
     start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
     line = block[start : end if end >= 0 else len(block)]
     return _RESUMES_ELSE.search(line) is not None and _CHECKPOINT.search(line) is None
+
+
+def _is_beside(block: bytes, at: int) -> bool:
+    """Return whether what is before a place in its line names something other than training."""
+    start = block.rfind(b"\n", 0, at) + 1
+    return names_evaluation(block[start:at]) or _goes_on_beside(block, at)
 
 
 def _rank_at(block: bytes, at: int) -> int | None:
