@@ -40,6 +40,8 @@ class Sample:
     apart: tuple[tuple[str, float], ...] = ()
     #: Nobody said whether a print is of one iteration.
     is_unsaid: bool = False
+    #: Why a clock's stretches are not all of training.
+    jump: str = ""
     #: What the prints come to and the rate by the log's own mean, where that is another.
     from_mean: tuple[float, float] | None = None
 
@@ -76,8 +78,28 @@ def _rate_by_mean(series: RateSeries, fmt: Format) -> float | None:
     return float((done[1] - done[0]) / (end - begin)) if end > begin else None
 
 
+def _jump_of_clock(selection: Selection) -> str:
+    """Return what a few long stretches of a clock make of its rates; empty where they agree."""
+    series, rate = selection.series, selection.throughput
+    if rate is None:
+        return ""
+    median, mean = float(np.median(series.rate)), float(np.mean(series.rate))
+    if max(rate, median, mean) <= _APART * min(rate, median, mean):
+        return ""
+    longest = int(np.argmax(series.seconds - series.work / median))
+    return (
+        f"by the clock the median rate is {median:.6g}, the mean {mean:.6g} and work over time "
+        f"{rate:.6g}: {series.seconds[longest] / series.seconds.sum():.0%} of the time passed in "
+        f"iterations {series.first[longest]:.0f} to {series.last[longest]:.0f}, where the clock "
+        "was set on, the program stood still, or something else than training was done; split the "
+        "log there"
+    )
+
+
 def _sample_of(selection: Selection, fmt: Format) -> Sample:
     series = selection.series
+    if fmt.by_clock and (jump := _jump_of_clock(selection)):
+        return Sample(selection=selection, jump=jump)
     if selection.throughput is None or not (series.iterations > 1).any():
         return Sample(selection=selection)
     if not fmt.is_averaging_said:
@@ -129,6 +151,8 @@ def _rate_with_slow(series: RateSeries, slow: spans.Flags) -> float:
 
 def refusal(sample: Sample) -> Iterator[Problem]:
     """Return a problem if the ways to count are too far apart for a number."""
+    if sample.jump:
+        yield Problem(code="averages-differ", message=sample.jump)
     if sample.from_mean is not None:
         rate, own = sample.from_mean
         yield Problem(
