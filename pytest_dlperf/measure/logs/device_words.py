@@ -10,7 +10,7 @@ from typing import Final
 _WORDS: Final = re.compile(
     rb"\b(?P<word>world[ _]size|(?:num|n|number of)[ _]?(?:gpus|devices|nodes|ranks|processes))"
     rb"['\"]? {0,2}[:=] {0,2}(?P<number>[1-9]\d{0,5})\b(?![.:])"
-    rb"|\b(?:launch|train|runn|start)ing (?:on|with) (?P<count>[1-9]\d{0,5}) "
+    rb"|\b(?:launch|train|run+|start)ing (?:on|with) (?P<count>[1-9]\d{0,5}) "
     rb"(?P<noun>gpus|devices|nodes|ranks|processes)\b",
     re.IGNORECASE,
 )
@@ -31,23 +31,23 @@ class DeviceWords:
     """The numbers that were said before a log's first record, by their words."""
 
     def __init__(self) -> None:
-        self._said: dict[bytes, set[int]] = {}
+        self._numbers: dict[bytes, set[int]] = {}
 
     def take(self, said: Iterable[re.Match[bytes]]) -> None:
         """Take in words before the first record: groups of devices may have several numbers."""
         for match in said:
-            word, number = _said(match)
-            self._said.setdefault(word, set()).add(number)
+            word, number = _word_and_number(match)
+            self._numbers.setdefault(word, set()).add(number)
 
     def is_other(self, match: re.Match[bytes]) -> bool:
         """Return whether a word after the first record says another number than before it.
 
         The first one counts where none came before.
         """
-        word, number = _said(match)
-        return number not in self._said.setdefault(word, {number})
+        word, number = _word_and_number(match)
+        return number not in self._numbers.setdefault(word, {number})
 
 
-def _said(match: re.Match[bytes]) -> tuple[bytes, int]:
+def _word_and_number(match: re.Match[bytes]) -> tuple[bytes, int]:
     word = (match["word"] or match["noun"]).lower().replace(b"_", b" ")
     return word, int(match["number"] or match["count"])
