@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+# A number of nodes may be that of a graph.
 _WORDS: Final = re.compile(
-    rb"\b(?P<word>world[ _]size|(?:num|n|number of)[ _]?(?:gpus|devices|nodes|ranks|processes))"
+    rb"\b(?P<word>world[ _]size|(?:num|n|number of)[ _]?(?:gpus|devices|ranks|processes))"
     rb"['\"]? {0,2}[:=] {0,2}(?P<number>[1-9]\d{0,5})\b(?![.:])"
     rb"|\b(?:launch|train|run+|start)ing (?:on|with) (?P<count>[1-9]\d{0,5}) "
     rb"(?P<noun>gpus|devices|nodes|ranks|processes)\b",

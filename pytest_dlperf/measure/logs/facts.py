@@ -201,8 +201,11 @@ _BREAKS: Final = (
 )
 _BREAK: Final = re.compile(
     rb"DUE TO (?:PREEMPTION|TIME LIMIT|NODE FAILURE)|will restart worker group"
-    rb"|\b(?:[Rr]esum|[Rr]estart)(?:ing|ed) (?:the )?(?:(?:training|run|model|job) ){0,2}"
+    rb"|\b[Rr]esum(?:ing|ed) (?:the )?(?:(?:training|run|model|job) ){0,2}"
     rb"(?:from|(?:at|with) (?:global )?(?:step|epoch|iteration|iter|batch))\b"
+    # A learning rate restarts as well.
+    rb"|\b[Rr]estart(?:ing|ed) (?:the )?(?:(?:training|run|model|job) ){1,2}(?:from|at)\b"
+    rb"|\b[Rr]estart(?:ing|ed) from (?:the )?(?:last |latest )?(?:checkpoint|ckpt)"
 )
 #: What else goes on from somewhere while training runs, by a word of the same line.
 _RESUMES_ELSE: Final = re.compile(

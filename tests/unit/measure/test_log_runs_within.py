@@ -41,6 +41,7 @@ RESTARTS = (
     "Loaded checkpoint 'ckpt_300.pt', resuming training at step 300",
     "INFO: Resumed training from epoch 3",
     "Restarting the training run from ckpt-200",
+    "Restarted from the last checkpoint",
     "slurmstepd: error: *** JOB 1 CANCELLED DUE TO PREEMPTION ***",
 )
 
@@ -65,6 +66,9 @@ def test_words_of_a_restart_are_heard_in_a_known_format(words: str) -> None:
         "Evaluation done, resuming training",
         "Saved a checkpoint; resuming training",
         "Restarted worker 3 of the loader",
+        "The learning rate restarted from 0.1",
+        "Cosine schedule restarted at step 200",
+        "num_nodes: 1204\nnum_nodes: 977",
     ],
 )
 def test_what_else_goes_on_is_no_restart(words: str) -> None:
