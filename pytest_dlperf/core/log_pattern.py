@@ -72,6 +72,7 @@ _GROUPS: Final = (
     "data",
     "data_milliseconds",
     "loss",
+    "grad_norm",
 )
 
 
@@ -108,7 +109,8 @@ def pattern(
 
     ``regex`` has the named groups ``step`` and ``rate`` (in ``unit`` a second; the case's unit if
     it is left out), ``seconds`` or ``milliseconds`` (of one iteration), and may have ``epoch``,
-    ``data`` or ``data_milliseconds`` (of waiting) and ``loss``. Where they are on several lines,
+    ``data`` or ``data_milliseconds`` (of waiting), ``loss`` and ``grad_norm``; of these two a line
+    that names them is read without the groups. Where they are on several lines,
     ``further`` patterns find them: a line without a step belongs to the last step before it.
     With ``step`` alone the time stamps of the lines say how long iterations took. ``averaging``
     is ``window`` if it is left out. Raises ``UsageError`` for one that cannot be used.

@@ -247,7 +247,7 @@ def contradiction(match: re.Match[bytes], group: str, unit: str) -> str:
     ``unit`` is samples, are no number of that group.
     """
     text = match[group]
-    if text is None or group in {"epoch", "loss"}:
+    if text is None or group in {"epoch", "loss", "grad_norm"}:
         return ""
     if not text[-1:].isdigit():
         return ""

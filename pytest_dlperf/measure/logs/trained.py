@@ -407,7 +407,7 @@ class Untrained:
         # Losses beside a bar end before it does.
         zero_until = min(last, self._loss_at)
         zero = self._zeros.within(first, zero_until)[0]
-        is_all = 0 < zero_until - first + 1 <= zero
+        is_all = 0 < zero_until - first + 1 <= zero or self._is_never_above_zero(last)
         return Account(
             iterations=iterations,
             skipped=max(stretches.within(first, last)[0] for stretches in skips),
@@ -415,6 +415,14 @@ class Untrained:
             zero=float(iterations) if is_all else zero,
             loss_until=self._loss_at if vanished else None,
         )
+
+    def _is_never_above_zero(self, last: float) -> bool:
+        """Return whether lines of steps have a loss that is 0 from the first to the last.
+
+        One of rewards is such a loss where its gradients are not 0: then it is taken as one.
+        """
+        is_always = self._loss_count > 0 and math.isnan(self._last_loss)
+        return is_always and not self._format.bar and self._loss_at >= last - self._loss_gap
 
     def _take_words(self, first: int, last: int) -> bool:
         """Give words to the print after them; return whether they tell of a skipped update."""

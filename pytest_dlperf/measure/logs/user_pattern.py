@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern, regex_bytes
+from pytest_dlperf.measure.logs import beside_pattern
 from pytest_dlperf.measure.logs.beside_groups import Contradictions, contradiction, words_of_device
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import NOT_FINITE, Format, LogRecord
@@ -45,6 +46,9 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
     contradictions, rounding = Contradictions(), _Rounding()
     counted = declared.unit or unit or SAMPLES
     searches = [_Search(regex, contradictions, counted) for regex in declared.regexes]
+    has_loss, has_norm = (
+        any(name in search.groups for search in searches) for name in ("loss", "grad_norm")
+    )
 
     def parse(line: bytes) -> LogRecord | None:
         texts: dict[str, bytes] = {}
@@ -66,15 +70,16 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
         else:
             unread += any(_is_unread(texts[name]) for name in SPEEDS if name in texts)
         epoch = _number(texts, "epoch")
-        # Other text may be around it, as in tensor(nan, device='cuda:0').
-        is_lost = _NOT_FINITE.search(texts.get("loss", b"")) is not None
+        loss = _loss(texts, "loss") if has_loss else beside_pattern.loss_of(line)
+        norm = _loss(texts, "grad_norm") if has_norm else beside_pattern.norm_of(line)
         return LogRecord(
             step=-1 if step is None else int(step),
             epoch=None if epoch is None else int(epoch),
             rate=rate,
             seconds=seconds,
             data_wait_seconds=_seconds(texts, "data", "data_milliseconds"),
-            loss=math.inf if is_lost else _number(texts, "loss"),
+            loss=loss,
+            grad_norm=norm,
             unread=1 if unread else None,
         )
 
@@ -115,6 +120,14 @@ def _is_unread(text: bytes) -> bool:
 
 def _number(groups: Mapping[str, bytes], group: str) -> float | None:
     return number_of(groups[group]) if group in groups else None
+
+
+def _loss(groups: Mapping[str, bytes], group: str) -> float | None:
+    """Return a loss, or a norm of gradients; infinite if the text has no finite number."""
+    # Other text may be around it, as in tensor(nan, device='cuda:0').
+    if _NOT_FINITE.search(groups.get(group, b"")) is not None:
+        return math.inf
+    return _number(groups, group)
 
 
 def _seconds(groups: Mapping[str, bytes], group: str, in_milliseconds: str) -> float | None:
@@ -195,6 +208,7 @@ class _Search:
         self._takes_evaluation = asks_for_evaluation(regex)
         #: Whether each of its matches has a step.
         self.has_step = "step" in compiled.groupindex and "|" not in regex
+        self.groups = frozenset(compiled.groupindex)
 
     def __call__(self, line: bytes) -> dict[str, bytes]:
         """Return the text of each group that is found, unless the line is of an evaluation."""
