@@ -7,7 +7,7 @@ names one are left out; what else passed between prints is a contradiction, howe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ from pytest_dlperf.measure.logs.by_clock import FINER
 from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.spans import RateSeries
+from pytest_dlperf.measure.logs.stated_work import Stated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,18 +53,27 @@ class ClockCheck:
     pauses: Problem | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """What is known of the work of an iteration, in the unit of the rates."""
+
+    unit: str
+    #: By the log, the options or the case; None is unknown.
+    batch: float | None
+    #: What else the log says of it, where rates are not scaled by it.
+    stated: Sequence[Stated] = ()
+
+
 def check(
     kept: RateSeries,
     clock: Clock,
     fmt: Format,
     *,
-    unit: str,
-    batch: float | None,
+    work: Work,
     paused: Callable[[], Flags] | None = None,
 ) -> ClockCheck:
     """Return what the clock says of the windows that were kept, and whether it contradicts them.
 
-    ``batch`` is the work of an iteration by the log, the options or the case; None is unknown.
     ``paused`` reads the log again, where it can be, and returns before which windows it names an
     evaluation or a checkpoint.
     """
@@ -74,13 +84,18 @@ def check(
     none_paused = np.zeros(len(kept), dtype=bool)
     # Digits that were not printed contradict no clock.
     apart = APART * (1 + fmt.rounded_share)
-    checked = _checked(kept, stretches(kept, least_s, none_paused), clock, unit, batch, apart)
+
+    def compared(without: Flags) -> ClockCheck:
+        between = stretches(kept, least_s, without)
+        return _checked(kept, between, clock, work, apart)
+
+    checked = compared(none_paused)
     if not checked.is_slower or paused is None:
         return checked
     follow_pauses = paused()
     if not follow_pauses.any():
         return checked
-    without = _checked(kept, stretches(kept, least_s, follow_pauses), clock, unit, batch, apart)
+    without = compared(follow_pauses)
     return replace(without, pauses=None if without.problem else _pauses(kept, follow_pauses))
 
 
@@ -88,8 +103,7 @@ def _checked(
     kept: RateSeries,
     between: tuple[Floats, Floats, Floats],
     clock: Clock,
-    unit: str,
-    batch: float | None,
+    work: Work,
     apart: float,
 ) -> ClockCheck:
     """Return what stretches between prints say; rates that differ by ``apart`` contradict."""
@@ -99,10 +113,17 @@ def _checked(
     each = float(np.median(elapsed / iterations))
     ratios = elapsed / printed
     in_all = float(elapsed.sum() / printed.sum())
+    unit = work.unit
     problem, is_slower, most_agree = None, False, False
-    if not _knows_seconds(kept, unit, batch):
+    if not _knows_seconds(kept, unit, work.batch):
         # Seconds are those of one sample: the ratio is the batch that both would make.
-        problem = _no_batch(float(np.median(ratios)), kept, each, clock, unit, apart)
+        implied = float(np.median(ratios))
+        problem = _no_batch(implied, kept, each, clock, unit, apart)
+        contradicting = (stated for stated in work.stated if stated.contradicts(implied, apart))
+        unlike = next(contradicting, None)
+        if problem is None and unlike is not None:
+            problem = _unlike(implied, unlike, kept, each, clock, unit)
+            is_slower = implied > unlike.work
         longer = in_all / float(np.quantile(ratios, _WITHOUT_PAUSES))
         if problem is None and longer > apart:
             problem, is_slower, most_agree = _longer(kept, longer, clock, unit), True, True
@@ -217,6 +238,20 @@ def _no_batch(
         f"the same lines ({_named(clock)}) an iteration takes {each:.4g} s: that would be "
         f"{implied:.3g} {unit} an iteration, and is not a whole number. What is printed is not of "
         "all devices, or leaves something out; --rule=dlperf takes what is printed",
+    )
+
+
+def _unlike(
+    implied: float, stated: Stated, kept: RateSeries, each: float, clock: Clock, unit: str
+) -> Problem:
+    """Return that the work of an iteration by rate and clock is not what the log says."""
+    return Problem(
+        code=MISMATCH,
+        message=f"the rates are {float(np.median(kept.rate)):.6g} {unit}/s, and by the clock of "
+        f"the same lines ({_named(clock)}) an iteration takes {each:.4g} s: that would be "
+        f"{implied:.6g} {unit} an iteration, and {stated.words}. What is printed leaves something "
+        "out, or the batch is another one (--batch_size_per_device, --world_size); --rule=dlperf "
+        "takes what is printed",
     )
 
 

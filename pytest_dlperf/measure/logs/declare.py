@@ -273,6 +273,9 @@ class Format:
     #: that is said to be of one device; empty where none is.
     no_number: Callable[[], str] | None = None
     rate_of_device: Callable[[], str] | None = None
+    #: Return the work of an iteration by what the lines print beside the rates that were read so
+    #: far, in their scope; None where they print no time of one.
+    work_of_lines: Callable[[], float | None] | None = None
     #: Return the share of itself by which a speed is rounded, of those that were read so far.
     rounding: Callable[[], float] | None = None
 

@@ -23,6 +23,7 @@ from pytest_dlperf.measure.logs import (
     sampled,
     sizes,
     spans,
+    stated_work,
     turns,
     unread,
     unread_prints,
@@ -244,8 +245,11 @@ def _result(
             selection.series,
             parsed.clock,
             parsed.fmt,
-            unit=unit,
-            batch=size.global_batch,
+            work=clock_check.Work(
+                unit=unit,
+                batch=size.global_batch,
+                stated=[*stated_work.stated(parsed, size)],
+            ),
             paused=(
                 None if prints is None else partial(paused, selection.series, unsearched=True)
             ),

@@ -398,6 +398,10 @@ class Facts:
     update_batch: int | None = None
     #: The same by a program's settings, whose rates say what they are of: it is only compared.
     settings_batch: int | None = None
+    #: The same by the name of any setting, and torchtitan's tokens of a replica and in all: only
+    #: the clock is compared with them.
+    said_batch: int | None = None
+    trainer_tokens: tuple[int, int] | None = None
     #: The same by MLPerf's events. Where lines have a rate, their step may count samples.
     event_batch: int | None = None
     #: Tokens of an iteration of all devices.
@@ -442,6 +446,8 @@ class Facts:
             self._look_at_trainer(block)
         self.update_batch = self.update_batch or update_batch.batch_of_unsloth(block)
         self.settings_batch = self.settings_batch or update_batch.batch_of_settings(block)
+        self.said_batch = self.said_batch or update_batch.batch_said(block)
+        self.trainer_tokens = self.trainer_tokens or update_batch.tokens_of_trainer(block)
         self.event_batch = self.event_batch or update_batch.batch_of_events(block)
         self.iteration_tokens = self.iteration_tokens or update_batch.tokens_of_iteration(block)
         self.sequence_length = self.sequence_length or update_batch.tokens_of_sequence(block)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import islice
 from typing import Final
+
+from pytest_dlperf.measure.logs.declare import WHOLE_NUMBER
 
 #: Events of MLPerf's logging library.
 _MLLOG: Final = re.compile(rb"\"key\": \"global_batch_size\", \"value\": ([1-9]\d{0,8})[,}]")
@@ -28,6 +31,19 @@ _UNSLOTH: Final = re.compile(rb"\bTotal batch size (?:\([\d x]{1,40}\) )?= ([1-9
 _OF_ALL: Final = (
     (b"global_train_batch_size: ", re.compile(rb"\bglobal_train_batch_size: ([1-9]\d{0,8})\b")),
     (b", global batch size ", re.compile(rb", global batch size ([1-9]\d{0,8}),")),
+)
+#: A batch of all devices by the name of a setting. DeepSpeed calls it ``train_batch_size``:
+#: https://www.deepspeed.ai/docs/config-json/
+_SAID: Final = re.compile(
+    rb"(?<![\w.-])(?i:(?:global|total|effective)[_ -](?:train[_ -])?batch[_ -]?size['\"]?"
+    rb"(?: \.{3,80} ?|\s?[:=] {0,8})|train_batch_size \.{3,80} ?)([1-9]\d{0,8})" + WHOLE_NUMBER
+)
+#: More of them are of records, whose batch may grow.
+_MOST_SAID: Final = 3
+#: torchtitan's words for its trainer, which have the accumulated batches of a replica.
+_TRAINER: Final = re.compile(
+    rb"\blocal batch size (\d{1,9}), global batch size (\d{1,9}),"
+    rb" gradient accumulation steps (\d{1,9}), sequence length (\d{1,9})\b"
 )
 #: The account that Hugging Face's Trainer prints at its end: ``speed_metrics`` of
 #: https://github.com/huggingface/transformers/blob/main/src/transformers/trainer_utils.py
@@ -61,6 +77,22 @@ def batch_of_settings(block: bytes) -> int | None:
         if anchor in block and (match := pattern.search(block)):
             return int(match[1])
     return None
+
+
+def batch_said(block: bytes) -> int | None:
+    """Return the samples of an update that a setting of a block names; None without one alone."""
+    if b"atch" not in block and b"ATCH" not in block:
+        return None
+    said = [int(match[1]) for match in islice(_SAID.finditer(block), _MOST_SAID + 1)]
+    return said[0] if len({*said}) == 1 and len(said) <= _MOST_SAID else None
+
+
+def tokens_of_trainer(block: bytes) -> tuple[int, int] | None:
+    """Return the tokens of an update of a replica and of all that torchtitan says."""
+    if b", global batch size " not in block or (match := _TRAINER.search(block)) is None:
+        return None
+    local, in_all, accumulated, sequence = map(int, match.groups())
+    return (local * accumulated * sequence, in_all * sequence) if local and in_all else None
 
 
 def tokens_of_iteration(block: bytes) -> int | None:

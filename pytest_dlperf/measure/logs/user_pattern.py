@@ -27,6 +27,7 @@ from pytest_dlperf.measure.logs.evaluation_words import asks_for_evaluation, nam
 from pytest_dlperf.measure.logs.grouped_digits import is_part, multiple_of, number_of
 from pytest_dlperf.measure.logs.other_units import SPEEDS, OtherUnits
 from pytest_dlperf.measure.logs.registry import SAMPLES
+from pytest_dlperf.measure.logs.work_of_lines import WorkOfLines
 
 #: More processor time than this for one line is too much.
 _LINE_SECONDS: Final = 0.25
@@ -43,7 +44,7 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
     ``unit`` is what its rates count where the pattern does not say it. The parser raises
     ``UsageError`` where the pattern takes too long on a line of the log.
     """
-    contradictions, rounding = Contradictions(), _Rounding()
+    contradictions, rounding, work = Contradictions(), _Rounding(), WorkOfLines()
     counted = declared.unit or unit or SAMPLES
     searches = [_Search(regex, contradictions, counted) for regex in declared.regexes]
     has_loss, has_norm = (
@@ -67,6 +68,8 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
         rate, seconds = _number(texts, "rate"), _seconds(texts, "seconds", "milliseconds")
         if rate or seconds:
             rounding.add(texts)
+            if rate and not seconds:
+                work.add(line, rate)
         else:
             unread += any(_is_unread(texts[name]) for name in SPEEDS if name in texts)
         epoch = _number(texts, "epoch")
@@ -98,6 +101,7 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
         no_number=lambda: contradictions.first,
         rate_of_device=lambda: contradictions.of_device,
         rounding=lambda: rounding.share,
+        work_of_lines=None if declared.averaging == "running" else lambda: work.work,
         several_lines=not declared.clock_suffices
         and (len(searches) > 1 or any("|" in regex for regex in declared.regexes)),
     )
