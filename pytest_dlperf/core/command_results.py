@@ -344,8 +344,8 @@ class Site:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Explained:
-    """What an outcome of a series says of the parts of its steps."""
+class SeriesOutcome:
+    """An outcome of a series, and what was measured in it."""
 
     case_id: str
     machine_class: str
@@ -356,6 +356,12 @@ class Explained:
     commit: str
     verdict: str
     sentence: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explained(SeriesOutcome):
+    """What an outcome of a series says of the parts of its steps."""
+
     #: A profiled step, in milliseconds; None where nothing of before was profiled.
     before_ms: float | None
     after_ms: float | None
@@ -363,18 +369,9 @@ class Explained:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Counted:
+class Counted(SeriesOutcome):
     """The figures of a step's cost in an outcome of a series."""
 
-    case_id: str
-    machine_class: str
-    node: str
-    #: As those of the series.
-    conditions: Mapping[str, str]
-    time: str
-    commit: str
-    verdict: str
-    sentence: str
     figures: tuple[CostFigure, ...]
 
 

@@ -49,7 +49,7 @@ def _place(figure: CostFigure, order: Sequence[str]) -> tuple[int, str, int]:
     return order.index(name) if name in order else len(order), figure.dtype, figure.rank
 
 
-def _growth(found: Sequence[CostFigure | None], unit: str) -> str:
-    counted = [figure.now for figure in found if figure is not None]
+def _growth(series: Sequence[CostFigure | None], unit: str) -> str:
+    counted = [figure.now for figure in series if figure is not None]
     change = counted[-1] - counted[0]
     return f"{'-' if change < 0 else '+'}{scaled(abs(change), unit)}" if change else "0"

@@ -10,11 +10,11 @@ from typing import Final
 
 from pytest_dlperf.core.command_results import (
     Change,
-    Counted,
     Explained,
     HistoryFound,
     Point,
     Series,
+    SeriesOutcome,
     StoredCase,
     changes_within,
 )
@@ -56,26 +56,19 @@ def render_explained(history: HistoryFound, case: str) -> str:
             "stored profile has them, and --dlperf-explain=always"
         )
     lines: list[str] = []
-    for head, of_cost in itertools.groupby(history.counted, _head):
-        counted = list(of_cost)
+    for head, group in itertools.groupby(history.counted, _head):
+        counted = list(group)
         lines += [*head, *costs_of(counted), ""]
-        lines += [
-            f"  {outcome.time} {short_commit(outcome.commit)} {outcome.verdict}: "
-            f"{outcome.sentence}"
-            for outcome in counted
-        ]
-        lines.append("")
+        lines += [*map(_sentence, counted), ""]
     for head, of_series in itertools.groupby(history.explained, _head):
         outcomes = list(of_series)
         lines += [*head, *_parts_of(outcomes), ""]
-        lines += [
-            f"  {outcome.time} {short_commit(outcome.commit)} {outcome.verdict}: "
-            f"{outcome.sentence}"
-            for outcome in outcomes
-            if outcome.sentence
-        ]
-        lines.append("")
+        lines += [*(_sentence(outcome) for outcome in outcomes if outcome.sentence), ""]
     return _text(lines).rstrip()
+
+
+def _sentence(outcome: SeriesOutcome) -> str:
+    return f"  {outcome.time} {short_commit(outcome.commit)} {outcome.verdict}: {outcome.sentence}"
 
 
 def _parts_of(outcomes: Sequence[Explained]) -> list[str]:
@@ -182,7 +175,7 @@ def _series(series: Series, changes: Sequence[Change], last: int) -> list[str]:
     return lines
 
 
-def _head(series: Series | Explained | Counted) -> list[str]:
+def _head(series: Series | SeriesOutcome) -> list[str]:
     """Return the lines that name a series: its case, its place, and what it is under."""
     lines = [f"{series.case_id} on {_place(series.machine_class, series.node)}"]
     if series.conditions:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pytest_dlperf.cli.history.pytest_root import address_in
 from pytest_dlperf.cli.parser import add_json
@@ -294,17 +294,24 @@ def _has_cost(outcome: Outcome) -> bool:
     return outcome.cost is not None
 
 
+def _place(series: Series, outcome: Outcome) -> dict[str, Any]:
+    """Return what a ``SeriesOutcome`` has of both, but for its sentence."""
+    return {
+        "case_id": series.case_id,
+        "machine_class": series.machine_class,
+        "node": series.node,
+        "conditions": series.conditions,
+        "time": outcome.time,
+        "commit": outcome.commit,
+        "verdict": str(outcome.judgement.verdict),
+    }
+
+
 def _counted(series: Series, outcome: Outcome) -> Counted:
     cost = outcome.cost
     assert cost is not None
     return Counted(
-        case_id=series.case_id,
-        machine_class=series.machine_class,
-        node=series.node,
-        conditions=series.conditions,
-        time=outcome.time,
-        commit=outcome.commit,
-        verdict=str(outcome.judgement.verdict),
+        **_place(series, outcome),
         sentence=outcome.judgement.reason,
         figures=cost.figures,
     )
@@ -314,13 +321,7 @@ def _explained(series: Series, outcome: Outcome) -> Explained:
     explanation = outcome.explanation
     assert explanation is not None
     return Explained(
-        case_id=series.case_id,
-        machine_class=series.machine_class,
-        node=series.node,
-        conditions=series.conditions,
-        time=outcome.time,
-        commit=outcome.commit,
-        verdict=str(outcome.judgement.verdict),
+        **_place(series, outcome),
         sentence=explanation.sentence,
         before_ms=explanation.before_ms,
         after_ms=explanation.after_ms,
