@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import signal
 import sys
@@ -40,9 +41,9 @@ _PR_SET_NAME: Final = 15  # prctl(2)
 _WAITS_S: Final = 0.1
 #: After that a process that goes on is said to. It counts from when the last one was told to stop,
 #: as looking for them takes seconds on a machine that others keep busy.
-_STOPS_S: Final = 5.0
-#: So is one of a run that begins others for so long.
-_FREEZES_S: Final = 60.0
+_STOPS_S: Final = 1.0
+#: So is one of a run that begins others for so long, from when the first ones were told.
+_FREEZES_S: Final = 10.0
 _POLL_S: Final = 0.0005
 _STANDS: Final = ENDED | {STOPPED, TRACED}
 
@@ -86,20 +87,22 @@ class Freezer:
 
     def freeze(self) -> str:
         """Freeze the run; return which of its processes do not stand still, or nothing."""
-        begin_s = self._told_s = time.monotonic()
+        self._told_s = time.monotonic()
         self._watch()  # the guard is there
         moving = self._freeze_cgroup()
         before: list[int] = []
         refused: set[int] = set()
+        first_told_s = math.inf
         while True:
             outside = self._outside()
             goes_on = self._stop(outside, refused)
+            first_told_s = min(first_told_s, self._told_s)
             # Twice the same: a child whose parent ends meanwhile is in neither's list
             if not goes_on and outside == before:
                 break
             before = outside
             now_s = time.monotonic()
-            if goes_on and (now_s - self._told_s > _STOPS_S or now_s - begin_s > _FREEZES_S):
+            if goes_on and (now_s - self._told_s > _STOPS_S or now_s - first_told_s > _FREEZES_S):
                 moving = moving or f"{_words(goes_on[0])} does not stop"
                 break
             if goes_on:

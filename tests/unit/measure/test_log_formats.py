@@ -36,8 +36,9 @@ def test_every_format_is_recognised_and_gives_work_over_time(
 
     assert result.format == name
     assert result.throughput == pytest.approx(BATCH, rel=2e-3)
-    # A mean that is printed to one digit is as exact a little later.
-    assert 85 <= result.iterations <= 100
+    # Its mean is printed to one digit, and as exact a little later.
+    least = 85 if name == "tf-cnn-benchmarks" else 90
+    assert least <= result.iterations <= 100
     assert codes(result) <= {"running-mean", *({"left-out"} if name == "ijepa" else ())}
     assert sum(span.work for span in result.spans) > 0
 
