@@ -45,7 +45,7 @@ def render_series(history: HistoryFound, *, last: int) -> str:
     return _text(lines).rstrip()
 
 
-def render_explained(history: HistoryFound, case: str) -> str:
+def render_parts_and_costs(history: HistoryFound, case: str) -> str:
     """Return the parts, or costs, of each series' outcomes beside each other, the oldest first.
 
     The last column is what each part, or figure, grew by, from the first to the last.

@@ -250,7 +250,7 @@ def _series(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from pytest_dlperf.report.history_text import render_explained
+    from pytest_dlperf.report.history_text import render_parts_and_costs
     from pytest_dlperf.store.history.database import reading
 
     last = whole_number(arguments.last, "--last", least=0)
@@ -268,7 +268,7 @@ def _show(arguments: argparse.Namespace) -> int:
             for outcome in _newest(connection, series, last, _has_cost)
         )
     history = HistoryFound(history=history.history, explained=explained, counted=counted)
-    return _print_found(arguments, history, render_explained(history, arguments.case))
+    return _print_found(arguments, history, render_parts_and_costs(history, arguments.case))
 
 
 def _newest(
