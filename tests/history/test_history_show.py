@@ -25,13 +25,13 @@ def explained(day: int, compute: float, python: float, before: float | None = No
         PartChange(part="Python", before_ms=before, after_ms=python, difference_ms=None,
                    share=None, named=False),
     )  # fmt: skip
-    found = Explanation(
+    explanation = Explanation(
         sentence=f"day {day}",
         before_ms=None if before is None else 2 * before,
         after_ms=compute + python,
         parts=parts,
     )
-    return replace(outcome(day), explanation=found)
+    return replace(outcome(day), explanation=explanation)
 
 
 def test_parts_are_beside_each_other_and_what_grew_is_first(here: Address, capsys: Any):
@@ -54,17 +54,17 @@ def test_parts_are_beside_each_other_and_what_grew_is_first(here: Address, capsy
 
 def test_each_series_has_its_own_newest_outcomes(here: Address, capsys: Any):
     def on(node: str, day: int, compute: float) -> Outcome:
-        found = explained(day, compute, 5)
-        assert found.environment is not None
-        assert found.measurement is not None
+        shown = explained(day, compute, 5)
+        assert shown.environment is not None
+        assert shown.measurement is not None
         runs = tuple(
             replace(run, ranks=tuple(replace(rank, node=node) for rank in run.ranks))
-            for run in found.measurement.runs
+            for run in shown.measurement.runs
         )
         return replace(
-            found,
-            environment=replace(found.environment, node=node),
-            measurement=replace(found.measurement, runs=runs),
+            shown,
+            environment=replace(shown.environment, node=node),
+            measurement=replace(shown.measurement, runs=runs),
         )
 
     append(here, "s", [on("n1", 0, 50), on("n1", 1, 60), on("n2", 2, 10), on("n2", 3, 14)])
@@ -89,11 +89,11 @@ def counted(day: int, node: str, products: int) -> Outcome:
 
     cost = cost_comparison(cost_record(), cost_record(change))
     judgement = judgement_by(cost_findings(cost, against="the baseline"))
-    found = outcome(day, node=node)
-    assert found.environment is not None
-    environment = replace(found.environment, machine_class=COST_CLASS)
+    traced = outcome(day, node=node)
+    assert traced.environment is not None
+    environment = replace(traced.environment, machine_class=COST_CLASS)
     return replace(
-        found, measurement=None, environment=environment, judgement=judgement, cost=cost
+        traced, measurement=None, environment=environment, judgement=judgement, cost=cost
     )
 
 

@@ -127,9 +127,9 @@ def test_planted_product_is_found_at_its_scope_and_nothing_else_is(
 
     more = planted["product"]
     assert stage_of(more)["flops"] == {"bfloat16": flops + product}
-    found = metrics(before, more)
-    assert found.keys() >= {"flops", "memory_traffic", "launches"}
-    assert set(found.values()) == {"blocks.*.up"}
+    grown = metrics(before, more)
+    assert grown.keys() >= {"flops", "memory_traffic", "launches"}
+    assert set(grown.values()) == {"blocks.*.up"}
 
 
 def test_planted_float32_is_found_at_its_scope(planted: dict[str, CostRecord]):
@@ -145,9 +145,9 @@ def test_planted_float32_is_found_at_its_scope(planted: dict[str, CostRecord]):
 
 def test_planted_activations_are_found_at_their_scope(planted: dict[str, CostRecord]):
     before, more = planted[""], planted["activations"]
-    found = metrics(before, more)
-    assert found.keys() == {"peak_memory", "launches", "memory_traffic"}
-    assert set(found.values()) == {"blocks.*.up"}
+    grown = metrics(before, more)
+    assert grown.keys() == {"peak_memory", "launches", "memory_traffic"}
+    assert set(grown.values()) == {"blocks.*.up"}
     held = [stage_of(record)["memory"]["by_kind"] for record in (before, more)]
     assert held[1]["temporaries"] - held[0]["temporaries"] >= 4 * TOKENS * 4 * WIDTH * 2
     assert held[1]["arguments"] == held[0]["arguments"]
@@ -160,11 +160,11 @@ def test_planted_waits_for_the_host_are_found_with_their_lines(planted: dict[str
         ("callback", "debug_callback"), ("wait", "block_until_ready"),
         ("wait itself", "block_until_ready"), ("get", "device_get"),
     ):  # fmt: skip
-        found = metrics(planted[""], planted[fault])
-        assert found.keys() == {"host_waits"}
+        grown = metrics(planted[""], planted[fault])
+        assert grown.keys() == {"host_waits"}
         [wait] = stage_of(planted[fault])["host_waits"]
         assert (wait["what"], wait["count"]) == (what, 1)
-        assert wait["place"] == found["host_waits"]
+        assert wait["place"] == grown["host_waits"]
         assert what.replace("_call", ".call") in source[int(wait["place"].split(":")[1]) - 1]
 
 

@@ -24,7 +24,7 @@ good, words = pathlib.Path("says").read_text().split("\\n", 1)
 if launched < int(good):
     sys.exit(words)
 for step in range(1, 151):
-    print(f"step {step}: 0.01 s")
+    print(f"step {step}: 0.0100 s")
 """
 TESTS = f"""
 import pytest

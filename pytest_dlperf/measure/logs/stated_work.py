@@ -43,9 +43,9 @@ def stated(parsed: ParsedLog, size: Sizes) -> Iterator[Stated]:
     fmt, log = parsed.fmt, parsed.log_facts
     if parsed.options.in_iterations or parsed.options.batch_size_per_device is not None:
         return
-    of_device = size.is_of_one_device
+    is_device_rate = size.is_of_one_device
     if fmt.unit != "tokens":
-        if log.said_batch is not None and not of_device:
+        if log.said_batch is not None and not is_device_rate:
             yield Stated(
                 work=log.said_batch,
                 kind="part",
@@ -58,17 +58,18 @@ def stated(parsed: ParsedLog, size: Sizes) -> Iterator[Stated]:
                 words=f"the batch is {size.batch_size_per_device} a device",
             )
     elif log.trainer_tokens is not None:
-        of_replica, of_all = log.trainer_tokens
+        replica_tokens, all_tokens = log.trainer_tokens
         yield Stated(
-            work=of_replica if of_device else of_all,
+            work=replica_tokens if is_device_rate else all_tokens,
             kind="part",
-            words=f"the log says {of_replica:,} tokens of a replica, and {of_all:,} in all",
+            words=f"the log says {replica_tokens:,} tokens of a replica, and {all_tokens:,} in "
+            "all",
         )
     by_lines = None if fmt.work_of_lines is None else fmt.work_of_lines()
     node_devices = parsed.options.devices_per_node or log.node_devices
     factor = (
         1.0
-        if of_device
+        if is_device_rate
         else spans.factor_of(fmt.scope, size.world_size, node_devices, parsed.options.split)
     )
     if by_lines is not None and factor is not None:

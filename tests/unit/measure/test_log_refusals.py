@@ -18,7 +18,7 @@ from pytest_dlperf.cli import extract as command
 from pytest_dlperf.cli.main import main
 from pytest_dlperf.measure.logs.extract import LogResult, extract, extract_stream
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
-from tests.unit.measure.test_log_scale import codes, message, read
+from tests.unit.measure.test_log_scale import codes, message
 
 
 def refused(path: Path, content: bytes) -> LogResult:
@@ -147,6 +147,8 @@ READ |= {
         "[3/8] workers [{stamp}] [  {i}] lr 0.1",
     )
 }
+
+
 #: The same, with words in brackets between a unit and its number, and with Unix times.
 READ |= {
     "step {i} loss 2.{mark} samples/s [global]: 64.5\n": 64.5,
@@ -270,111 +272,6 @@ def test_a_clock_is_shown_with_the_epoch_whose_steps_start_over(tmp_path: Path) 
     assert extract(path, asked).throughput == pytest.approx(0.2)
 
 
-def test_means_of_a_bar_since_it_began_are_said_to_be_so(tmp_path: Path) -> None:
-    text = ""
-    for i in range(1, 201):
-        minute, second = divmod(100 + i // 2, 60)
-        state = f"{minute:02d}:{second:02d}<0:10, {(100 + i / 2) / i:.2f}s/it"
-        text += f"steps: {i // 2:3d}%|##  | {i}/200 [{state}]\r"
-
-    path = tmp_path / "train.log"
-    result = refused(path, text.encode() + b"\n")
-
-    assert "a mean since the bar began" in message(result, "unknown-format")
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    sizes = ["--batch_size_per_device=1", "--world_size=1"]
-    asked = command.parse_options(parser.parse_args([str(path), *shown(result), *sizes]))
-    # The first step took 100 s, which are in all of the means.
-    assert extract(path, asked).throughput == pytest.approx(2, rel=0.03)
-
-
-def test_the_bar_of_a_notebook_is_read_as_a_mean_since_it_began(tmp_path: Path) -> None:
-    """As Unsloth's notebooks have it; the first step took 60 s."""
-    text = ""
-    for i in range(1, 301):
-        minute, second = divmod(60 + i // 2, 60)
-        rate = i / (60 + i / 2)
-        text += (
-            f"\r [{i:3d}/300 {minute:02d}:{second:02d} < 01:48, {rate:.2f} it/s, Epoch 0.{i}/1]"
-        )
-    path = tmp_path / "train.log"
-
-    options = shown(refused(path, text.encode() + b"\n"))
-
-    assert "--averaging=running" in options
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    asked = command.parse_options(parser.parse_args([str(path), *options]))
-    assert extract(path, asked).throughput == pytest.approx(2, rel=0.05)
-
-
-def bar_of(name: str, times: list[float], *, is_mean: bool) -> str:
-    """Return the states of a bar whose steps take so long, by means since it began or by each."""
-    text, elapsed = "", 0.0
-    for i, each_s in enumerate(times, 1):
-        elapsed += each_s
-        shown_s = elapsed / i if is_mean else each_s
-        speed = f"{1 / shown_s:.2f}it/s" if shown_s <= 1 else f"{shown_s:.2f}s/it"
-        clock = f"{int(elapsed) // 60:02d}:{int(elapsed) % 60:02d}<0:10"
-        text += f"{name}: {i // 20:3d}%|##  | {i}/2000 [{clock}, {speed}, avr_loss=0.1]\r"
-    return text + "\n"
-
-
-@pytest.mark.parametrize("name", ["steps", "Fine-tuning", "my loop"])
-@pytest.mark.parametrize(("fast_s", "slow_s"), [(1.6, 3.2), (0.1, 0.2), (2.0, 1.5)])
-@pytest.mark.parametrize("turn", [250, 700])
-def test_a_bar_of_means_that_were_steady_at_first_is_read_by_its_clock(
-    tmp_path: Path, name: str, fast_s: float, slow_s: float, turn: int
-) -> None:
-    times = [fast_s] * turn + [slow_s] * (1000 - turn)
-    path = tmp_path / "train.log"
-    result = refused(path, bar_of(name, times, is_mean=True).encode())
-
-    options = shown(result)
-
-    assert "--averaging=running" in options
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    sizes = ["--batch_size_per_device=1", "--world_size=1"]
-    asked = command.parse_options(parser.parse_args([str(path), *options, *sizes]))
-    assert extract(path, asked).throughput == pytest.approx(950 / sum(times[50:]), rel=0.05)
-
-
-@pytest.mark.parametrize("is_mean", [False, True])
-@pytest.mark.parametrize(
-    "times",
-    [[0.9] * 300 + [3.0] * 500, [1.4] * 250 + [0.5] * 700, [0.97, 1.04] * 400],
-    ids=["to s/it", "to it/s", "both"],
-)
-def test_a_bar_that_turns_from_one_unit_to_another_is_not_read_in_part(
-    tmp_path: Path, times: list[float], is_mean: bool
-) -> None:
-    path = tmp_path / "train.log"
-    result = refused(path, bar_of("Tuning", times, is_mean=is_mean).encode())
-    said = message(result, "unknown-format")
-
-    if "--pattern" not in said:
-        assert "turns from one unit to another" in said or "by the bar's own clock" in said
-        return
-    # A mean may stay in one unit for most of a log.
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    sizes = ["--batch_size_per_device=1", "--world_size=1"]
-    asked = command.parse_options(parser.parse_args([str(path), *shown(result), *sizes]))
-    rate = len(times[50:]) / sum(times[50:])
-    assert extract(path, asked).throughput == pytest.approx(rate, rel=0.05)
-
-
-def test_a_bar_whose_rates_are_not_those_of_its_clock_is_not_read(tmp_path: Path) -> None:
-    text = bar_of("Tuning", [0.5] * 400, is_mean=False).replace("2.00it/s", "9.00it/s")
-
-    said = message(refused(tmp_path / "train.log", text.encode()), "unknown-format")
-
-    assert "by the bar's own clock they are 1.99" in said
-    assert "--pattern" not in said
-
-
 @pytest.mark.parametrize("speed", ["768.{mark} it/s", "update time: 0.05{mark} s"])
 def test_a_speed_that_time_stamps_contradict_is_not_shown(tmp_path: Path, speed: str) -> None:
     text = lines("2025-03-04 {stamp} update {i} loss 0.1 " + speed + "\n", 300)
@@ -384,15 +281,6 @@ def test_a_speed_that_time_stamps_contradict_is_not_shown(tmp_path: Path, speed:
     assert "by the time stamps" in said or "clock-mismatch" in said
     assert "(?P<rate>" not in said
     assert "(?P<seconds>" not in said
-
-
-def test_a_bar_of_iterations_is_read_where_iterations_are_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "train.log"
-    path.write_text(bar_of("Fine-tuning", [0.5] * 300, is_mean=False), encoding="utf-8")
-
-    result = extract(path, ParseOptions(in_iterations=True))
-
-    assert "--unit=iterations" in shown(result)
 
 
 @pytest.mark.parametrize(
@@ -474,148 +362,6 @@ def test_a_stream_that_cannot_be_read_again_is_refused() -> None:
     result = extract_stream(Pipe(b"words\n"), "train.log", ParseOptions())
 
     assert codes(result) == {"unknown-format"}
-
-
-OVER_LINES = "[step={i}/2500,epoch=0]\n  loss=2.5\n  throughput/tokens_per_second={rate}\n"
-
-
-@pytest.mark.parametrize(
-    "regexes",
-    [
-        (r"step=(?P<step>\d+)/", r"per_second=(?P<rate>[\d,]+)"),
-        (r"step=(?P<step>\d+)/|per_second=(?P<rate>[\d,]+)",),
-        (r"per_second=(?P<rate>\S+)", r"loss=(?P<loss>\S+)", r"step=(?P<step>\d+)/"),
-    ],
-)
-def test_a_record_over_several_lines_is_read_by_several_patterns(
-    tmp_path: Path, regexes: tuple[str, ...]
-) -> None:
-    path = tmp_path / "train.log"
-    path.write_text(
-        "".join(OVER_LINES.format(i=i, rate="47,941") for i in range(10, 1000, 10)),
-        encoding="utf-8",
-    )
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    options = [word for regex in regexes for word in ("--pattern", regex)]
-    options.append("--unit=tokens")
-
-    result = extract(path, command.parse_options(parser.parse_args([str(path), *options])))
-
-    assert result.throughput == pytest.approx(47941)
-    assert result.iterations == 990 - 50
-
-
-def test_a_rate_before_the_first_step_belongs_to_none(tmp_path: Path) -> None:
-    text = "speed 99 it/s\n" + "".join(f"step {i}\nspeed 2 it/s\n" for i in range(1, 100))
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    options = [
-        "--pattern",
-        r"step (?P<step>\d+)",
-        "--pattern",
-        r"speed (?P<rate>\S+) it",
-        "--skip=0",
-        "--unit=iterations",
-    ]
-
-    asked = command.parse_options(parser.parse_args(options))
-    first, second = (read(tmp_path / name, text, fmt=asked.fmt, skip=0) for name in "ab")
-
-    assert first.throughput == second.throughput == pytest.approx(2)
-
-
-PLAIN = r"step (?P<step>\d+) \| (?P<rate>[\d.]+)"
-
-
-def by_pattern(path: Path, text: str, regex: str) -> LogResult:
-    path.write_text(text, encoding="utf-8")
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    arguments = parser.parse_args([str(path), f"--pattern={regex}"])
-    return extract(path, command.parse_options(arguments))
-
-
-@pytest.mark.parametrize("every", [1, 10])
-@pytest.mark.parametrize("is_first", [False, True])
-@pytest.mark.parametrize("word", ["eval ", "[Validation] ", "Test: ", '{"mode": "val"} '])
-def test_lines_of_an_evaluation_are_no_records_of_a_pattern(
-    tmp_path: Path, word: str, is_first: bool, every: int
-) -> None:
-    text = ""
-    for i in range(200):
-        both = [f"train step {i} | 100.0 samples/s\n"]
-        if i % every == 0:
-            both.insert(0 if is_first else 1, f"{word}step {i} | 300.0 samples/s\n")
-        text += "".join(both)
-
-    result = by_pattern(tmp_path / "train.log", text, PLAIN)
-
-    assert result.throughput == pytest.approx(100)
-    assert "duplicate-ranks" not in codes(result)
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        "train (eval 20) ",
-        "val_loss 2.1 | val loss 2.2 | ",
-        "val: 2.1, ",
-        "runs/eval/a.log ",
-        "eval_steps=100 ",
-    ],
-)
-def test_words_beside_an_evaluation_leave_a_record(tmp_path: Path, head: str) -> None:
-    text = "".join(f"{head}step {i} | 100.0 samples/s\n" for i in range(200))
-
-    assert by_pattern(tmp_path / "train.log", text, PLAIN).throughput == pytest.approx(100)
-
-
-def test_a_pattern_that_names_an_evaluation_reads_it(tmp_path: Path) -> None:
-    text = "".join(f"eval step {i} | 300.0 samples/s\n" for i in range(200))
-
-    result = by_pattern(tmp_path / "train.log", text, "eval " + PLAIN)
-
-    assert result.throughput == pytest.approx(300)
-
-
-@pytest.mark.parametrize("count", [60, 1000])
-@pytest.mark.parametrize("every", [1, 10])
-@pytest.mark.parametrize(
-    ("speed", "regex"),
-    [
-        ("{rate} samples/s", PLAIN),
-        ("{seconds} s", r"step (?P<step>\d+) \| (?P<seconds>[\d.]+)"),
-    ],
-)
-def test_unlike_lines_of_a_step_are_not_averaged(
-    tmp_path: Path, speed: str, regex: str, every: int, count: int
-) -> None:
-    text = ""
-    for i in range(10, 10 * count, 10):
-        text += f"step {i} | {speed.format(rate=100.0, seconds=0.9)}\n"
-        if i // 10 % every == 0:
-            text += f"B step {i} | {speed.format(rate=300.0, seconds=0.3)}\n"
-    path = tmp_path / "train.log"
-    path.write_text(text, encoding="utf-8")
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    arguments = [str(path), f"--pattern={regex}", "--batch-size=8", "--world-size=1"]
-
-    result = extract(path, command.parse_options(parser.parse_args(arguments)))
-
-    assert result.throughput is None
-    assert "several lines of a step" in message(result, "unknown-format")
-
-
-def test_ranks_with_a_slow_step_now_and_then_are_taken_for_one(tmp_path: Path) -> None:
-    text = "".join(
-        f"step {i} | {40.0 if rank == 3 and i % 50 == 0 else 100.0} samples/s\n"
-        for i in range(400)
-        for rank in range(4)
-    )
-
-    assert by_pattern(tmp_path / "train.log", text, PLAIN).throughput is not None
 
 
 @pytest.mark.parametrize("options", [(), ("--skip=0", "--until=300")])

@@ -69,14 +69,14 @@ ENTRY %main (x: bf16[10], v: f32[1000], w: f32[1000]) -> bf16[10] {
 
 
 def test_a_cast_of_a_parameter_is_made_when_it_is_read():
-    found = memory(CASTS, False, False, False)
+    held = memory(CASTS, False, False, False)
     # One of both casts, what it is multiplied with, and the result
-    assert found["peak_bytes"] == 20 + 8000 + 2000 + 20 + 20
-    assert {live["path"] for live in found["at_peak"]} == {"", "second"}
+    assert held["peak_bytes"] == 20 + 8000 + 2000 + 20 + 20
+    assert {live["path"] for live in held["at_peak"]} == {"", "second"}
     # Whatever the order in which they are written
     lines = CASTS.splitlines()
     lines[5], lines[6] = lines[6], lines[5]
-    assert memory("\n".join(lines), False, False, False) == found
+    assert memory("\n".join(lines), False, False, False) == held
 
 
 LOOP = """
@@ -116,10 +116,10 @@ ENTRY %main (p: f32[10], q: f32[10]) -> f32[3,10] {
 
 
 def test_a_loop_writes_into_its_state_and_copies_nothing_that_it_only_reads():
-    found = memory(LOOP, False, False)
+    held = memory(LOOP, False, False)
     # The state without the weights; in a round the next number and row beside those before
-    assert found["by_kind"] == {"arguments": 80, "outputs": 120, "temporaries": 2 * 4 + 2 * 40}
-    assert {"path": "block", "kind": "temporaries", "bytes": 40} in found["at_peak"]
+    assert held["by_kind"] == {"arguments": 80, "outputs": 120, "temporaries": 2 * 4 + 2 * 40}
+    assert {"path": "block", "kind": "temporaries", "bytes": 40} in held["at_peak"]
 
 
 RECOMPUTED = """

@@ -124,11 +124,15 @@ class _Records:
         }
 
     def _blocks(
-        self, events: Mapping[str, Numbers], batch: Numbers, sequence: Numbers, of_block: Numbers
+        self,
+        events: Mapping[str, Numbers],
+        batch: Numbers,
+        sequence: Numbers,
+        is_in_block: Numbers,
     ) -> Mapping[str, Numbers]:
         """Take in where training goes on and stops; return the records of what is between.
 
-        A time is ``of_block`` where it has no step.
+        A time is ``is_in_block`` where it has no step.
         """
         import numpy as np
 
@@ -137,7 +141,7 @@ class _Records:
         goes_on, stops = (is_event & (events["goes_on"] == flag) for flag in (1, 0))
         turns = goes_on | stops
         since_s = self._since_s.number_before(np.where(goes_on, clock_s, np.nan), turns)
-        each_s = np.where(of_block, events["step_seconds"], np.nan)
+        each_s = np.where(is_in_block, events["step_seconds"], np.nan)
         each_s = self._step_seconds.number_before(each_s, stops | ~np.isnan(each_s))
 
         def samples(name: str) -> Numbers:

@@ -119,11 +119,11 @@ class _Computations:
 
     def parameters(self, name: str) -> list[Value]:
         """Return the values that a computation is given, in the order of its arguments."""
-        values, found = self.values(name), []
+        values, numbered = self.values(name), []
         for each, instruction in self._module.computations[name].instructions.items():
             if instruction.opcode == "parameter":
-                found.append((int(instruction.operands[0]), values.of[each]))
-        return [value for _, own in sorted(found, key=lambda item: item[0]) for value in own]
+                numbered.append((int(instruction.operands[0]), values.of[each]))
+        return [value for _, own in sorted(numbered, key=lambda item: item[0]) for value in own]
 
 
 @dataclass(slots=True)

@@ -92,7 +92,7 @@ def _without_autocast_of_host(places: Places, notes: set[str]) -> Iterator[None]
 
     A library that asks for it may mean the device, which it takes for a CPU.
     """
-    of_host: weakref.WeakSet[Any] = weakref.WeakSet()
+    host_contexts: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def noting(initialise: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(initialise)
@@ -100,7 +100,7 @@ def _without_autocast_of_host(places: Places, notes: set[str]) -> Iterator[None]
             initialise(self, *args, **kwargs)
             device = kwargs.get("device_type", args[0] if args else "cuda")
             if device == "cpu" and places.is_own_call():
-                of_host.add(self)
+                host_contexts.add(self)
                 if self._enabled:
                     notes.add(
                         f"{places.here()} asks for autocast of the CPU, which casts nothing of a "
@@ -112,7 +112,7 @@ def _without_autocast_of_host(places: Places, notes: set[str]) -> Iterator[None]
     def unless_of_host(method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
         def called(self: Any, *args: Any) -> Any:
-            if self not in of_host:
+            if self not in host_contexts:
                 return method(self, *args)
             return self if method.__name__ == "__enter__" else False
 
