@@ -10,10 +10,11 @@ import history_speed
 from pytest_dlperf.store.history.address import Address
 
 
+@pytest.mark.nightly  # it says how long a history takes, and decides nothing
 @pytest.mark.parametrize(
     "outcomes",
     # As many as the pool that they are drawn from, and far more; that takes most of a minute.
-    [2 * history_speed.CASES, pytest.param(10_000, marks=pytest.mark.nightly)],
+    [2 * history_speed.CASES, 10_000],
 )
 def test_the_benchmark_stores_and_reads_outcomes(address: Address, outcomes: int):
     assert history_speed.write(address, outcomes) == outcomes

@@ -68,6 +68,7 @@ def test_waited_for_until_it_ends(suite: Suite):
     assert outcome["judgement"]["verdict"] == "no-baseline"
 
 
+@pytest.mark.nightly  # the gate waits until a GPU is free
 def test_waited_for_in_vain_once_a_session(suite: Suite):
     on_a_gpu(suite, processes=BUSY)
     text = (suite.path / "test_net.py").read_text()

@@ -77,6 +77,7 @@ def test_settings_of_the_environment(checkout: Checkout):
     assert done.stderr.count("net.tiny-torch-fp32-bs4-1n1c run ") == 10
 
 
+@pytest.mark.nightly  # the gate has the only case
 def test_the_case_is_the_one_that_is_named(checkout: Checkout):
     code, outcome = checkout.outcome(
         "--a=FAKE_STEP_S=0.02", "--b", "", "--suite=net", "--precision=bf16", "--cpus=2",
@@ -89,6 +90,7 @@ def test_the_case_is_the_one_that_is_named(checkout: Checkout):
     assert len(outcome["measurement"]["runs"]) == 3
 
 
+@pytest.mark.nightly  # the gate has HEAD against itself in test_against.py
 def test_an_environment_against_itself_is_a_null(checkout: Checkout):
     code, outcome = checkout.outcome("--a=HEAD", "--b=HEAD", "--suite=net", "--tolerance=15%")
     assert (code, outcome["judgement"]["verdict"]) == (0, "passed")

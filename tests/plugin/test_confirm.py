@@ -365,6 +365,7 @@ def test_a_known_slowdown_that_pairs_confirm_is_let_pass(stored: Suite):
     assert outcomes[ONE]["judgement"]["known"] == "known"
 
 
+@pytest.mark.nightly  # the gate has the pairs of a self-test in test_selftest.py
 def test_the_slower_step_of_a_self_test_goes_through_pairs(repository: Suite):
     result = repository.run(
         *ONLY, "--dlperf-selftest=20%", QUICK, "--dlperf-tolerance=15%", "--dlperf-runs=3"

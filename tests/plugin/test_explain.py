@@ -206,8 +206,9 @@ for i in range(60):
 """
 
 
+@pytest.mark.nightly  # the gate has host stacks in tests/unit/worker and tests/unit/judge
 @pytest.mark.slow
-@pytest.mark.parametrize("has_py_spy", [True, pytest.param(False, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("has_py_spy", [True, False])
 def test_a_program_that_is_read_by_its_log_has_host_stacks_alone(suite: Suite, has_py_spy: bool):
     log = r"it (?P<step>\d+) speed (?P<rate>\S+) it/s"
     (suite.path / "test_net.py").write_text(

@@ -187,6 +187,7 @@ def test_a_folder_without_a_log_of_a_case_is_exit_code_1(suite: Suite):
     result.stdout.fnmatch_lines(["no case has a log under *logs: exit code 1"])
 
 
+@pytest.mark.nightly  # the gate has logs of one machine class
 def test_one_of_two_machine_classes_has_to_be_named(suite: Suite):
     for name in ("a", "b"):
         suite.env(DLPERF_MACHINE_CLASS=name)

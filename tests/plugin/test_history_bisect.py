@@ -91,6 +91,7 @@ def test_the_slow_commit_is_found_past_one_that_cannot_run(repository: Suite, ca
     assert typed(repository, "git rev-parse HEAD").strip() == commits[6]
 
 
+@pytest.mark.nightly  # the gate finds a slow commit, and a speed-up past twice the rate
 def test_the_commit_of_a_speed_up_is_found(repository: Suite, capsys: Any):
     commits = made(repository, "0.01", "0.01", "0.0094", "0.0094", "0.0094")
     told = bisected(repository, capsys, commits[0], commits[-1], change=0.06)
@@ -119,7 +120,8 @@ def below(repository: Suite) -> Suite:
     return repository
 
 
-@pytest.mark.parametrize("here", ["ml", "."])
+# The gate types the lines where they need a folder.
+@pytest.mark.parametrize("here", ["ml", pytest.param(".", marks=pytest.mark.nightly)])
 def test_the_lines_work_where_pytests_root_is_not_gits(
     below: Suite, here: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ):

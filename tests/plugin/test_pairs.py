@@ -15,6 +15,7 @@ from tests.helpers.fake_suite import Suite
 pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
 
 
+@pytest.mark.nightly  # the gate has the facts of a single arm
 def test_both_arms_sample_scaling_in_the_same_pairs(repository: Suite):
     repository.env(FAKE_SCALING=0.2)
     _, outcomes = repository.outcomes("-k", "1n2c", "--dlperf-against=HEAD", WIDE)

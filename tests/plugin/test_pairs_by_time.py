@@ -102,9 +102,10 @@ def test_a_log_is_in_lock_step_and_shows_that_its_arm_does_twice_the_work(
         assert len(run["step_seconds"]) < 280
 
 
+@pytest.mark.nightly  # the gate has stalls in tests/unit/flow
 @pytest.mark.parametrize(
     "amount",
-    [{"STALL": 25}, pytest.param({"WAIT_S": 0.15}, marks=pytest.mark.nightly)],
+    [{"STALL": 25}, {"WAIT_S": 0.15}],
     ids=["works", "waits"],
 )
 def test_an_arm_that_is_slower_by_stalls_alone_is_slower(

@@ -79,6 +79,7 @@ def test_a_rerun_of_an_error_measures_again_and_stores_once(suite: Suite):
     result.stdout.fnmatch_lines(["*2 written to the baselines*", "*2 passed, 1 rerun in *"])
 
 
+@pytest.mark.nightly  # the gate has a rerun of a regression, and of an error
 def test_a_regression_that_a_rerun_skips_is_one(suite: Suite):
     suite.write(TESTS)
     assert suite.run("--update-baselines").ret == 0
@@ -115,6 +116,7 @@ def test_a_test_that_pytest_timeout_ends_is_an_error_that_names_it(suite: Suite)
     assert suite.ours() == []
 
 
+@pytest.mark.nightly  # the gate has the end by a timeout
 def test_a_session_that_is_gone_at_once_leaves_an_error_in_its_results(suite: Suite):
     suite.write(TESTS)
     suite.env(FAKE_HANG="*/run1")

@@ -171,6 +171,7 @@ def test_with_x_nothing_more_is_launched_once_a_run_failed(suite: Suite, log: Pa
     assert outcomes[SIXTEEN]["judgement"]["reason"] == why
 
 
+@pytest.mark.nightly  # the gate has rounds, and budgets, apart
 def test_a_budget_has_rounds_for_as_many_cases_as_it_has_time_for(suite: Suite, log: Path):
     suite.env(FAKE_STEP_S=0.005)
     suite.outcomes("--dlperf-runs=2")

@@ -260,6 +260,7 @@ def test_a_machine_with_one_core(suite: Suite):
     result.stdout.no_fnmatch_line("*self-test 2/3*")
 
 
+@pytest.mark.nightly  # the gate has other options of ini files and variables
 def test_ini_and_environment_may_ask_for_it(suite: Suite):
     ini = (
         "--dlperf-selftest=100% --dlperf-json=mine.json --dlperf-md=mine.md --dlperf-mode=observe"
@@ -275,6 +276,7 @@ def test_ini_and_environment_may_ask_for_it(suite: Suite):
     assert (suite.path / "mine.json").exists()
 
 
+@pytest.mark.nightly  # the gate has the self-test alone
 def test_in_processes_of_xdist_and_with_lists_of_pytest(suite: Suite):
     result = suite.pytester.runpytest_subprocess(*SHORT, "-n1", "--cpus=1", "--lf", "-q")
     assert result.ret == 0
@@ -388,6 +390,7 @@ TWO_TESTS = (
 )
 
 
+@pytest.mark.nightly  # the gate has a case with an error
 def test_a_case_that_was_not_measured_again_does_not_end_the_others(suite: Suite):
     skipped, usual = {"SKIPPED": "1"}, {"SKIPPED": ""}
     plan(suite, unlike() | usual, *[unlike() | skipped] * 2, unlike() | usual)
@@ -403,6 +406,7 @@ def test_a_case_that_was_not_measured_again_does_not_end_the_others(suite: Suite
     )
 
 
+@pytest.mark.nightly  # the gate has an error that ends it
 def test_after_an_error_no_pairs_are_run(suite: Suite):
     plan(suite, unlike(), unlike(FAKE_CANARY=2, FAKE_FAIL="*b-torch*"))
     suite.write(TWO_TESTS)

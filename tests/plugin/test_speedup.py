@@ -64,6 +64,7 @@ def test_a_speedup_that_was_stored_and_is_lost_is_said(suite: Suite):
     assert "speedup" not in judgement["metrics"]
 
 
+@pytest.mark.nightly  # the gate has a speedup of two ranks
 def test_without_a_speedup_no_parent_runs(suite: Suite):
     two_ranks(suite, None)
     log = suite.path / "launches"
@@ -91,6 +92,7 @@ def test_a_speedup_over_two_ranks_is_gated(suite: Suite):
     )  # fmt: skip
 
 
+@pytest.mark.nightly  # the gate has one that is compared
 def test_a_speedup_over_another_layout_is_not_compared(suite: Suite):
     four_ranks(suite, "one-device")
     suite.verdicts("--update-baselines")

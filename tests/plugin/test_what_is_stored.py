@@ -30,7 +30,7 @@ def test_nights_of_slower_code_never_become_the_level(suite: Suite):
     assert suite.run(*NIGHTLY, "--dlperf-strict").ret == 0
     before = stored(suite)
     suite.env(FAKE_STEP_S=0.0107)  # 6.5 % slower
-    for night in range(1, 6):
+    for night in (1, 2):
         suite.env(FAKE_SEED=night)
         result, outcomes = suite.outcomes(*NIGHTLY, "--dlperf-strict")
         one = outcomes[ONE]

@@ -230,6 +230,7 @@ def test_a_process_that_may_not_be_ended_spares_no_other(
         not_mine.wait()
 
 
+@pytest.mark.newest
 def test_a_descendant_that_may_not_be_ended_spares_no_other():
     """In a process of its own, as all its descendants are ended."""
     code = """
@@ -287,6 +288,7 @@ STOPS_ITS_SUPERVISOR = STUBBORN.replace(
 )
 
 
+@pytest.mark.newest
 def test_a_supervisor_that_stays_stopped_has_an_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -304,6 +306,7 @@ def test_a_supervisor_that_stays_stopped_has_an_end(
     assert lease.lease_holder() is None
 
 
+@pytest.mark.newest
 def test_a_supervisor_that_was_stopped_is_woken_to_report_its_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -313,6 +316,7 @@ def test_a_supervisor_that_was_stopped_is_woken_to_report_its_timeout(
     assert not any(alive(pid) for pid in pids(tmp_path))
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("stays_frozen", [False, True])
 def test_an_interrupt_ends_a_stopped_supervisor_soon(tmp_path: Path, *, stays_frozen: bool):
     """As a cancelled job of CI, which is killed after 10 s; and one of a cgroup that is frozen."""

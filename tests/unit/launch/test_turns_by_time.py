@@ -21,6 +21,8 @@ from pytest_dlperf.launch.turns.by_time import TimedReferee, TimedTurns
 from pytest_dlperf.launch.turns.lines import Lines
 from tests.helpers.processes import of_runs_in
 
+pytestmark = pytest.mark.newest
+
 HOME = str(Path(__file__).parents[3])
 TURN_S = 0.1
 #: Prints when it goes on, until it has done so for as long as it is told.
