@@ -201,6 +201,7 @@ def test_two_nodes_train_one_case_in_a_job(session: Session):
     assert session.slurm.lab.processes(2, str(session.folder)) == []
 
 
+@pytest.mark.nightly  # the gate has turns of nodes in test_turns.py
 def test_a_pair_takes_turns_in_a_job(session: Session):
     session.write(ON_TWO_NODES)
     session.run("--dlperf-max-runs=1", *PAIR)

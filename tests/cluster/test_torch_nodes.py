@@ -27,6 +27,7 @@ def test_torchrun(cluster: Cluster, rendezvous: str):
     assert code == 0, output
 
 
+@pytest.mark.nightly  # the gate has mpirun over nodes in test_faults_in_turns.py
 def test_mpirun(cluster: Cluster):
     cluster.write(launcher="mpirun")
     code, output, outcomes = cluster.run()
@@ -109,6 +110,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.nightly  # the gate explains programs on one node
 def test_a_program_on_two_nodes_is_explained(cluster: Cluster):
     command = ["python", "train.py", "{iterations}"]
     cluster.write(command=command, framework="torch", iterations=12, warmup=4)

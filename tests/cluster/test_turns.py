@@ -63,6 +63,7 @@ def run_pair(cluster: Cluster) -> None:
     check_turns(cluster.path, outcomes[0])
 
 
+@pytest.mark.nightly  # the gate has a launcher on each node without turns
 def test_a_launcher_on_each_node(cluster: Cluster):
     cluster.write()
     run_pair(cluster)

@@ -313,7 +313,8 @@ def test_pytest_and_the_supervisor_are_killed_together(held: Held):
         pytest.param(HANGS, "timed out after", id="hangs"),
     ],
 )
-@pytest.mark.parametrize("arm", ["now", "before"])
+# Each waits for its timeout.
+@pytest.mark.parametrize("arm", [pytest.param("now", marks=pytest.mark.nightly), "before"])
 def test_the_arm_that_fails_in_its_turn_is_named(pair: Pair, net: str, says: str, arm: str):
     for version in (FINE, net) if arm == "now" else (net, FINE):
         pair.commit(version, timeout_s=6.0)

@@ -23,6 +23,7 @@ SESSIONS = 4
 RECORDS = ".dlperf/*/*/run*/rank00000.jsonl"
 
 
+@pytest.mark.nightly  # the gate has two sessions at once in tests/plugin
 def test_four_sessions_of_two_workers_each(stage: Stage):
     sessions = [stage.start(f"s{i}", "-n2") for i in range(SESSIONS)]
     ended = [session.wait(timeout=500) for session in sessions]

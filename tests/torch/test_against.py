@@ -194,6 +194,7 @@ def editable(folder: Path, source: Path) -> Path:
     return folder / "bin/python"
 
 
+@pytest.mark.nightly  # the gate has a commit, and interpreters with fake ranks
 def test_another_interpreter(repository: Repository):
     python = editable(repository.path / "env", repository.path / "src")
     _, [outcome] = repository.run(f"--dlperf-against={python}")

@@ -52,10 +52,12 @@ def test_operators_have_the_paths_of_the_modules_that_the_program_has(tmp_path: 
     assert profile["memory"]["allocations"]
 
 
+@pytest.mark.nightly  # the gate has one that goes on
 def test_a_program_that_ends_while_it_is_profiled_ends_well(tmp_path: Path):
     assert "it must train 24 iterations" in last_profile(tmp_path, 16)["problem"]
 
 
+@pytest.mark.nightly  # the gate has one that goes on
 def test_a_program_that_ends_after_its_profile_has_no_allocations(tmp_path: Path):
     profile = last_profile(tmp_path, 18)
     assert len(profile["windows"]) == 3

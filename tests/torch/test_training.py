@@ -40,11 +40,26 @@ OF_TWO = {
     "exits-in-build": "rank 1: SystemExit: no data here",
 }
 
+#: What other faults of the gate show in another way.
+NIGHTLY = {
+    "returns-nothing",
+    "no-loss",
+    "shrinking-batch",
+    "raises-in-build-of-one",
+    "exits-in-build",
+}
 TOKENS = {"workload": "workloads:tokens", "unit": "tokens"}
 
 
 def named(fault: str) -> str:
     return fault.replace("-", "_")
+
+
+def gate_and_nightly(faults: dict[str, str]) -> list[Any]:
+    return [
+        pytest.param(fault, marks=pytest.mark.nightly if fault in NIGHTLY else ())
+        for fault in faults
+    ]
 
 
 def run_with_secret(
@@ -150,18 +165,25 @@ class TestTwoRanks:
 
 
 @pytest.fixture(scope="module")
-def wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[OneSession, set[str]]:
-    """Every fault, trainings that are slowed on purpose, and some that cannot be."""
+def wrong(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[OneSession, set[str]]:
+    """Every fault that is asked for, trainings slowed on purpose, and some that cannot be."""
     alone = {"layout": "1n1c"}
+    asked = {
+        item.callspec.params["fault"]
+        for item in request.session.items
+        if item.module is request.module and "fault" in getattr(item, "fixturenames", ())
+    }
     tests: dict[str, dict[str, Any]] = {
-        named(fault): {**alone, "options": {"fault": fault}} for fault in OF_ONE
+        named(fault): {**alone, "options": {"fault": fault}} for fault in OF_ONE if fault in asked
     }
     tests |= {
         named(fault): {
             "options": {"fault": fault}, "launcher": "torchrun", "speedup": None,
             "timeout_s": 240.0,
         }
-        for fault in OF_TWO
+        for fault in OF_TWO if fault in asked
     }  # fmt: skip
     tests |= {
         "nowhere": {**alone, "workload": "nowhere:build"},
@@ -178,7 +200,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[OneSession, set[str
     return run_with_secret(path, tests, "--dlperf-inject=slowed-*:100%")
 
 
-@pytest.mark.parametrize("fault", OF_ONE)
+@pytest.mark.parametrize("fault", gate_and_nightly(OF_ONE))
 def test_a_training_that_is_wrong_is_an_error_whatever_its_speed(
     wrong: tuple[OneSession, set[str]], fault: str
 ):
@@ -220,7 +242,7 @@ def test_tokens_are_counted_as_said(
         assert run["throughput"] == pytest.approx(20 * of_iteration / seconds)
 
 
-@pytest.mark.parametrize("fault", OF_TWO)
+@pytest.mark.parametrize("fault", gate_and_nightly(OF_TWO))
 def test_ranks_that_do_not_train_one_model_or_die(wrong: tuple[OneSession, set[str]], fault: str):
     assert wrong[0].exit_code == 1
     wrong[0][named(fault)].assert_error(OF_TWO[fault])
