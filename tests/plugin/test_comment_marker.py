@@ -8,8 +8,11 @@ from tests.helpers.fake_suite import Suite
 
 pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
 
+#: A shell ignores the interrupts of what it starts in the background, and its children inherit that.
 CANCELLED = """
 import os, signal
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_runtest_setup(item):
     os.kill(os.getpid(), signal.{signal})
