@@ -8,7 +8,7 @@ from tests.helpers.fake_suite import Suite
 
 pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
 
-#: A shell ignores the interrupts of what it starts in the background, and its children inherit that.
+#: Whom a shell starts in the background inherits that interrupts are ignored.
 CANCELLED = """
 import os, signal
 
