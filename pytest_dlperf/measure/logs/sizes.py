@@ -93,7 +93,7 @@ def _rate_of_device(parsed: ParsedLog, size: Sizes) -> Problem | None:
     return Problem(
         code="unknown-scale",
         message=f"the lines say that a rate is of a part of the devices ({words!r}), and the "
-        "pattern that it is of all; say whose it is (--scope=device, or process or node), or "
+        "pattern that it is of all; say whose it is (--scope=device or process or node), or "
         "that there is one (--world_size=1)",
     )
 

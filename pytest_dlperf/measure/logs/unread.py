@@ -273,7 +273,7 @@ def _tried(
     choices = []
     if candidate.speed.part:
         choices.append(
-            f"--scope=device, process or node (whose rate it is of {candidate.speed.part!r})"
+            f"--scope=device or process or node (whose rate it is of {candidate.speed.part!r})"
         )
     is_rate = candidate.speed.group == "rate"
     many = "duplicate-ranks" in problems and "same numbers" not in problems["duplicate-ranks"]
@@ -286,7 +286,8 @@ def _tried(
         )
     if not choices:
         return _Tried()
-    return _Tried(choice=f", and {' and '.join(choices)}, which nothing in the log says")
+    # No comma, which is copied with the option before it
+    return _Tried(choice=f" and {' and '.join(choices)}: nothing in the log says which")
 
 
 def _quoted(line: str) -> str:

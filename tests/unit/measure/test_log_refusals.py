@@ -335,7 +335,7 @@ def test_whose_rate_a_part_has_is_asked(tmp_path: Path, speed: str, part: str) -
     result = refused(path, lines("step {i} loss 2.{mark} " + speed + "\n").encode())
 
     said = message(result, "unknown-format")
-    assert f"--scope=device, process or node (whose rate it is of {part!r})" in said
+    assert f"--scope=device or process or node (whose rate it is of {part!r})" in said
     # The choice comes behind a comma.
     options = [word.rstrip(",") for word in shown(result) if not word.startswith("--scope=")]
     parser = argparse.ArgumentParser()
