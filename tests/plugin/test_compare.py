@@ -77,7 +77,7 @@ def test_settings_of_the_environment(checkout: Checkout):
     assert done.stderr.count("net.tiny-torch-fp32-bs4-1n1c run ") == 10
 
 
-@pytest.mark.nightly  # the gate has the only case
+@pytest.mark.nightly  # the gate compares where there is one case
 def test_the_case_is_the_one_that_is_named(checkout: Checkout):
     code, outcome = checkout.outcome(
         "--a=FAKE_STEP_S=0.02", "--b", "", "--suite=net", "--precision=bf16", "--cpus=2",

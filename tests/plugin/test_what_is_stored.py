@@ -25,12 +25,13 @@ def accept(suite: Suite, *arguments: str) -> pytest.RunResult:
     return suite.pytester.run(*command, *arguments)
 
 
-def test_nights_of_slower_code_never_become_the_level(suite: Suite):
+@pytest.mark.parametrize("nights", [2, pytest.param(5, marks=pytest.mark.nightly)])
+def test_nights_of_slower_code_never_become_the_level(suite: Suite, nights: int):
     suite.env(FAKE_SEED=0, FAKE_STEP_S=0.01)
     assert suite.run(*NIGHTLY, "--dlperf-strict").ret == 0
     before = stored(suite)
     suite.env(FAKE_STEP_S=0.0107)  # 6.5 % slower
-    for night in (1, 2):
+    for night in range(1, nights + 1):
         suite.env(FAKE_SEED=night)
         result, outcomes = suite.outcomes(*NIGHTLY, "--dlperf-strict")
         one = outcomes[ONE]

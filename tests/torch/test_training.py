@@ -40,7 +40,7 @@ OF_TWO = {
     "exits-in-build": "rank 1: SystemExit: no data here",
 }
 
-#: What other faults of the gate show in another way.
+#: Faults that are caught in the way of one that the gate has.
 NIGHTLY = {
     "returns-nothing",
     "no-loss",
@@ -173,7 +173,7 @@ def wrong(
     asked = {
         item.callspec.params["fault"]
         for item in request.session.items
-        if item.module is request.module and "fault" in getattr(item, "fixturenames", ())
+        if item.module is request.module and "fault" in item.fixturenames
     }
     tests: dict[str, dict[str, Any]] = {
         named(fault): {**alone, "options": {"fault": fault}} for fault in OF_ONE if fault in asked

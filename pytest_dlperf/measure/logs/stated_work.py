@@ -62,8 +62,8 @@ def stated(parsed: ParsedLog, size: Sizes) -> Iterator[Stated]:
         yield Stated(
             work=replica_tokens if is_device_rate else all_tokens,
             kind="part",
-            words=f"the log says {replica_tokens:,} tokens of a replica, and {all_tokens:,} in "
-            "all",
+            words=f"the log says {replica_tokens:,} tokens of a replica, "
+            f"and {all_tokens:,} in all",
         )
     by_lines = None if fmt.work_of_lines is None else fmt.work_of_lines()
     node_devices = parsed.options.devices_per_node or log.node_devices

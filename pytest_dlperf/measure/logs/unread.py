@@ -286,7 +286,7 @@ def _tried(
         )
     if not choices:
         return _Tried()
-    # No comma, which is copied with the option before it
+    # A comma would be copied with the option before it
     return _Tried(choice=f" and {' and '.join(choices)}: nothing in the log says which")
 
 

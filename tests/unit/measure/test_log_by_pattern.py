@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.cli import extract as command
-from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.extract import LogResult
+from tests.helpers.extracted import extracted
 from tests.unit.measure.test_log_scale import codes, message, read
 
 OVER_LINES = "[step={i}/2500,epoch=0]\n  loss=2.5\n  throughput/tokens_per_second={rate}\n"
@@ -30,12 +31,8 @@ def test_a_record_over_several_lines_is_read_by_several_patterns(
         "".join(OVER_LINES.format(i=i, rate="47,941") for i in range(10, 1000, 10)),
         encoding="utf-8",
     )
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    options = [word for regex in regexes for word in ("--pattern", regex)]
-    options.append("--unit=tokens")
 
-    result = extract(path, command.parse_options(parser.parse_args([str(path), *options])))
+    result = extracted(path, *(f"--pattern={regex}" for regex in regexes), "--unit=tokens")
 
     assert result.throughput == pytest.approx(47941)
     assert result.iterations == 990 - 50
@@ -65,10 +62,7 @@ PLAIN = r"step (?P<step>\d+) \| (?P<rate>[\d.]+)"
 
 def by_pattern(path: Path, text: str, regex: str) -> LogResult:
     path.write_text(text, encoding="utf-8")
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    arguments = parser.parse_args([str(path), f"--pattern={regex}"])
-    return extract(path, command.parse_options(arguments))
+    return extracted(path, f"--pattern={regex}")
 
 
 @pytest.mark.parametrize("every", [1, 10])
@@ -133,11 +127,8 @@ def test_unlike_lines_of_a_step_are_not_averaged(
             text += f"B step {i} | {speed.format(rate=300.0, seconds=0.3)}\n"
     path = tmp_path / "train.log"
     path.write_text(text, encoding="utf-8")
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    arguments = [str(path), f"--pattern={regex}", "--batch-size=8", "--world-size=1"]
 
-    result = extract(path, command.parse_options(parser.parse_args(arguments)))
+    result = extracted(path, f"--pattern={regex}", "--batch-size=8", "--world-size=1")
 
     assert result.throughput is None
     assert "several lines of a step" in message(result, "unknown-format")

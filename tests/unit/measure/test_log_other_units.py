@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.cli import extract as command
-from pytest_dlperf.measure.logs.extract import LogResult, extract
+from pytest_dlperf.measure.logs.extract import LogResult
+from tests.helpers.extracted import extracted
 from tests.helpers.judged_logs import judged
 from tests.unit.measure.test_log_scale import codes, message
 
@@ -20,9 +19,7 @@ Speed = Callable[[float], str]
 
 def by_pattern(path: Path, text: str, *options: str) -> LogResult:
     path.write_text(text, encoding="utf-8")
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return extract(path, command.parse_options(parser.parse_args([str(path), *options])))
+    return extracted(path, *options)
 
 
 def lines(speed: Speed, times: list[float], form: str = "step {i} loss 2.{mark} {speed}\n") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import bz2
 import gzip
 import io
@@ -14,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.cli import extract as command
 from pytest_dlperf.cli.main import main
 from pytest_dlperf.measure.logs.extract import LogResult, extract, extract_stream
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
+from tests.helpers.extracted import extracted
 from tests.unit.measure.test_log_scale import codes, message
 
 
@@ -184,13 +183,9 @@ def shown(result: LogResult) -> list[str]:
 def test_the_pattern_that_is_shown_reads_the_log(tmp_path: Path, form: str, rate: float) -> None:
     path = tmp_path / "train.log"
     options = shown(refused(path, lines(form).encode()))
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
     sizes = ["--batch_size_per_device=1", "--world_size=1"]
 
-    asked = command.parse_options(parser.parse_args([str(path), *options, *sizes]))
-
-    assert extract(path, asked).throughput == pytest.approx(rate, rel=0.01)
+    assert extracted(path, *options, *sizes).throughput == pytest.approx(rate, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -263,13 +258,9 @@ def test_a_clock_is_shown_with_the_epoch_whose_steps_start_over(tmp_path: Path) 
         for i in range(120)
     )
     options = shown(refused(path, text.encode()))
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
     sizes = ["--batch_size_per_device=1", "--world_size=1"]
 
-    asked = command.parse_options(parser.parse_args([str(path), *options, *sizes]))
-
-    assert extract(path, asked).throughput == pytest.approx(0.2)
+    assert extracted(path, *options, *sizes).throughput == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("speed", ["768.{mark} it/s", "update time: 0.05{mark} s"])
@@ -336,14 +327,10 @@ def test_whose_rate_a_part_has_is_asked(tmp_path: Path, speed: str, part: str) -
 
     said = message(result, "unknown-format")
     assert f"--scope=device or process or node (whose rate it is of {part!r})" in said
-    # The choice comes behind a comma.
-    options = [word.rstrip(",") for word in shown(result) if not word.startswith("--scope=")]
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    arguments = [str(path), *options, "--world_size=4"]
-    assert extract(path, command.parse_options(parser.parse_args(arguments))).throughput is None
-    asked = command.parse_options(parser.parse_args([*arguments, "--scope=device"]))
-    assert extract(path, asked).throughput == pytest.approx(4 * 16.3, rel=0.02)
+    options = [word for word in shown(result) if not word.startswith("--scope=")]
+    assert extracted(path, *options, "--world_size=4").throughput is None
+    whose = extracted(path, *options, "--world_size=4", "--scope=device")
+    assert whose.throughput == pytest.approx(4 * 16.3, rel=0.02)
 
 
 def test_no_pattern_is_shown_that_reads_evaluation_as_well(tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import pytest
 
-from pytest_dlperf.cli import extract as command
 from pytest_dlperf.measure.logs.extract import extract
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
+from tests.helpers.extracted import extracted
 from tests.unit.measure.test_log_refusals import refused, shown
 from tests.unit.measure.test_log_scale import message
 
@@ -25,12 +24,9 @@ def test_means_of_a_bar_since_it_began_are_said_to_be_so(tmp_path: Path) -> None
     result = refused(path, text.encode() + b"\n")
 
     assert "a mean since the bar began" in message(result, "unknown-format")
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
     sizes = ["--batch_size_per_device=1", "--world_size=1"]
-    asked = command.parse_options(parser.parse_args([str(path), *shown(result), *sizes]))
     # The first step took 100 s, which are in all of the means.
-    assert extract(path, asked).throughput == pytest.approx(2, rel=0.03)
+    assert extracted(path, *shown(result), *sizes).throughput == pytest.approx(2, rel=0.03)
 
 
 def test_the_bar_of_a_notebook_is_read_as_a_mean_since_it_began(tmp_path: Path) -> None:
@@ -47,10 +43,7 @@ def test_the_bar_of_a_notebook_is_read_as_a_mean_since_it_began(tmp_path: Path) 
     options = shown(refused(path, text.encode() + b"\n"))
 
     assert "--averaging=running" in options
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    asked = command.parse_options(parser.parse_args([str(path), *options]))
-    assert extract(path, asked).throughput == pytest.approx(2, rel=0.05)
+    assert extracted(path, *options).throughput == pytest.approx(2, rel=0.05)
 
 
 def bar_of(name: str, times: list[float], *, is_mean: bool) -> str:
@@ -78,11 +71,10 @@ def test_a_bar_of_means_that_were_steady_at_first_is_read_by_its_clock(
     options = shown(result)
 
     assert "--averaging=running" in options
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
     sizes = ["--batch_size_per_device=1", "--world_size=1"]
-    asked = command.parse_options(parser.parse_args([str(path), *options, *sizes]))
-    assert extract(path, asked).throughput == pytest.approx(950 / sum(times[50:]), rel=0.05)
+    assert extracted(path, *options, *sizes).throughput == pytest.approx(
+        950 / sum(times[50:]), rel=0.05
+    )
 
 
 @pytest.mark.parametrize("is_mean", [False, True])
@@ -102,12 +94,9 @@ def test_a_bar_that_turns_from_one_unit_to_another_is_not_read_in_part(
         assert "turns from one unit to another" in said or "by the bar's own clock" in said
         return
     # A mean may stay in one unit for most of a log.
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
     sizes = ["--batch_size_per_device=1", "--world_size=1"]
-    asked = command.parse_options(parser.parse_args([str(path), *shown(result), *sizes]))
     rate = len(times[50:]) / sum(times[50:])
-    assert extract(path, asked).throughput == pytest.approx(rate, rel=0.05)
+    assert extracted(path, *shown(result), *sizes).throughput == pytest.approx(rate, rel=0.05)
 
 
 def test_a_bar_whose_rates_are_not_those_of_its_clock_is_not_read(tmp_path: Path) -> None:

@@ -5,15 +5,13 @@ The answers were worked out by hand from the logs (``INDEX.json`` there says how
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 
-from pytest_dlperf.cli import extract as command
-from pytest_dlperf.measure.logs.extract import extract
+from tests.helpers.extracted import extracted
 
 pytestmark = pytest.mark.once
 
@@ -181,11 +179,7 @@ def _case(log: str, options: tuple[str, ...], answer: Answer) -> object:
 def test_the_log_of_a_stranger_has_its_answer(
     log: str, options: tuple[str, ...], answer: Answer
 ) -> None:
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    asked = command.parse_options(parser.parse_args([str(LOGS / log), *options]))
-
-    result = extract(LOGS / log, asked)
+    result = extracted(LOGS / log, *options)
 
     codes = {problem.code for problem in result.problems}
     if answer.rate is None:
