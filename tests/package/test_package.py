@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -63,6 +65,25 @@ def test_the_metadata_lack_only_what_the_first_release_decides() -> None:
     said = run(sys.executable, "-m", "pyroma", "--min=8", ROOT)
     lacking = {line for line in said.splitlines() if line.startswith("Your package ")}
     assert all("author-email" in line or "'url'" in line for line in lacking), said
+
+
+def test_an_index_shows_links_that_lead_to_the_tag(tracked: set[str], tmp_path: Path) -> None:
+    """As the release workflow builds it, which knows the repository's address."""
+    address, tree = "https://example.org/owner/name", tmp_path / "tree"
+    for name in tracked:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tree / name)
+    run(sys.executable, ".github/write_address.py", address, "v0.1.0", folder=tree)
+    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path, tree)
+    wheel = contents(one(tmp_path, "*.whl"))
+    (metadata,) = (text.decode() for name, text in wheel.items() if name.endswith("/METADATA"))
+    targets = re.findall(r"\]\(([^)]+)\)", metadata)
+    ours = {target for target in targets if target.startswith(f"{address}/")}
+    assert f"{address}/raw/v0.1.0/docs/images/report-case.png" in ours
+    paths = [target.split("/v0.1.0/")[1].partition("#")[0] for target in ours]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert [target for target in targets if not re.match("https://|#", target)] == []
+    assert f"Project-URL: Homepage, {address}\n" in metadata
 
 
 def test_the_citation_is_of_this_version(built: Path) -> None:
