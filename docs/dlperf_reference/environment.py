@@ -42,6 +42,7 @@ OTHERS: Final = {
     "first ones",
     "MASTER_ADDR, MASTER_PORT": "where ranks of PyTorch meet; set for a rank alone that has none, "
     "so that `fully_shard` can make its process group",
+    "OMP_NUM_THREADS": "threads of a rank, if set; else the cores are shared out evenly",
     "NVIDIA_TF32_OVERRIDE, TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "recorded with the flags for TF32; "
     "the first is set to 0 where Paddle would compute `fp32` in TF32, and an `error` where it "
     "contradicts the case's precision",

@@ -277,9 +277,9 @@ class _Lines:
         """Print why the case waits."""
         self._print(f"{case.id}: {what}")
 
-    def run_starts(self, case: Case, number: int, of: int) -> None:
+    def run_starts(self, case: Case, number: int, of: int, version: str = "") -> None:
         """Remember which run this is."""
-        self._of = f"{number}/{max(number, of)}"
+        self._of = f"{number}/{max(number, of)}" + (f" ({version})" if version else "")
 
     def tick(self, case: Case, workdir: Path) -> None:
         """Do nothing."""

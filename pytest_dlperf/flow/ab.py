@@ -299,7 +299,7 @@ class _Pairs:
         if self._alternates:
             return self._one_after_the_other(number, wanted, scaling=scaling)
         watcher = self._runners[NOW].bench.watcher
-        watcher.run_starts(self._case, 2 * number - 1, 2 * wanted)
+        watcher.run_starts(self._case, 2 * number - 1, 2 * wanted, self._arms[BEFORE].name)
         try:
             pair = launch_in_turns(
                 self._case,
@@ -332,7 +332,7 @@ class _Pairs:
             return
         watcher = self._runners[NOW].bench.watcher
         watcher.run_ended(self._case, pair[BEFORE].summary)
-        watcher.run_starts(self._case, 2 * number, 2 * wanted)
+        watcher.run_starts(self._case, 2 * number, 2 * wanted, self._arms[NOW].name)
         watcher.run_ended(self._case, pair[NOW].summary)
 
     def _one_after_the_other(
@@ -343,7 +343,9 @@ class _Pairs:
         pair: dict[str, MeasuredRun] = {}
         for position, side in enumerate((first, BEFORE if first == NOW else NOW)):
             runner = self._runners[side]
-            runner.bench.watcher.run_starts(self._case, 2 * number - 1 + position, 2 * wanted)
+            runner.bench.watcher.run_starts(
+                self._case, 2 * number - 1 + position, 2 * wanted, self._arms[side].name
+            )
             with self._naming(side):
                 pair[side] = runner.launch(self._case, number, scaling=scaling)
             runner.bench.watcher.run_ended(self._case, pair[side].summary)

@@ -71,8 +71,8 @@ def is_wanted(policy: Policy, judgement: Judgement, *, default: str) -> bool:
 
 
 def _is_slower(judgement: Judgement) -> bool:
-    """Return whether the throughput regressed."""
-    return judgement.throughput.verdict is Verdict.REGRESSED
+    """Return whether the throughput regressed, of the whole window or by its median."""
+    return judgement.speed_verdict is Verdict.REGRESSED
 
 
 def _grown_memory(judgement: Judgement) -> Comparison | None:
@@ -102,7 +102,9 @@ def explain(
     if why := _cannot(case, runner, measured, launches=len(order)):
         return Explanation(note=why)
     runner.bench.watcher.notice(
-        case, f"explains the verdict: {len(order)} more launches with a profile, not judged"
+        case,
+        f"{judgement.title}: {judgement.first_line}; explains the verdict: {len(order)} more "
+        "launches with a profile, not judged (Ctrl-C leaves them out)",
     )
     note = ""
     traces: dict[str, str] = {}

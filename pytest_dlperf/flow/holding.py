@@ -25,6 +25,7 @@ from pytest_dlperf.launch.process.lease import host_lease
 from pytest_dlperf.measure import nvml
 from pytest_dlperf.measure.nvml import GpuProcesses, counts_our_processes
 from pytest_dlperf.measure.visible_gpus import chooses_itself, gpus_of
+from pytest_dlperf.report.figures import duration
 
 _POLL_S: Final = 2.0
 #: The driver shows a process that has ended for a moment, such as the ranks of the case before.
@@ -41,11 +42,9 @@ def hold_host(case: Case, watcher: Watcher, gpu_use: GpuUse) -> Iterator[int]:
     ``gpu_use`` says. Raises ``CaseError`` if they stay, and ``BudgetSpentError`` if the session's
     budget ends.
     """
-
-    def on_wait(holder: str) -> None:
-        watcher.notice(case, f"waiting for this host, held by {holder}")
-
-    with host_lease(case.id, on_wait=on_wait) as lease:
+    wait = _HostWait(case, watcher, "this host", gpu_use.options)
+    with host_lease(case.id, on_wait=wait.goes_on) as lease:
+        wait.ends()
         gpu_use.await_others(case, lambda what: watcher.notice(case, what))
         yield lease
 
@@ -58,12 +57,32 @@ def hold_hosts(
 
     With ``shared`` no leases are taken; the nodes are only prepared.
     """
-
-    def on_wait(holder: str) -> None:
-        watcher.notice(case, f"waiting for a node, held by {holder}")
-
-    with nodes.lease(case, leases=not shared, on_wait=on_wait) as lease:
+    wait = _HostWait(case, watcher, "a node", OF_PYTEST)
+    with nodes.lease(case, leases=not shared, on_wait=wait.goes_on) as lease:
+        wait.ends()
         yield lease
+
+
+class _HostWait:
+    """Says for whom a case waits, and that it waits no more."""
+
+    def __init__(self, case: Case, watcher: Watcher, host: str, options: OptionNames) -> None:
+        self._case, self._watcher, self._host = case, watcher, host
+        share = options.typed("share-host")
+        self._advice = f"; {share} measures beside it, and less steadily" if share else ""
+        self._began_s = 0.0
+
+    def goes_on(self, holder: str) -> None:
+        """Name the holder; the first time with what else can be done."""
+        advice = "" if self._began_s else self._advice
+        self._began_s = self._began_s or time.monotonic()
+        self._watcher.notice(self._case, f"waiting for {self._host}, held by {holder}{advice}")
+
+    def ends(self) -> None:
+        """Say how long the wait was, if there was one."""
+        if self._began_s:
+            waited = duration(time.monotonic() - self._began_s)
+            self._watcher.notice(self._case, f"waited {waited} for {self._host}, and has it")
 
 
 @dataclass(frozen=True, kw_only=True)

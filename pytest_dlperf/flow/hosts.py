@@ -24,7 +24,7 @@ from pytest_dlperf.flow.nodes import Nodes
 from pytest_dlperf.flow.watcher import Watcher
 from pytest_dlperf.launch.base import Target
 from pytest_dlperf.launch.launchers import launcher_name
-from pytest_dlperf.launch.plan import SharedFolder, apply_arm
+from pytest_dlperf.launch.plan import SharedFolder, apply_arm, asked_threads
 from pytest_dlperf.launch.probe import Probes
 from pytest_dlperf.launch.remote.sent_to_hosts import copy_package
 from pytest_dlperf.measure.devices import Devices
@@ -220,7 +220,8 @@ class Hosts:
             python=self.place.python,
             folder=workload_folder,
             python_path=tuple(folder for folder in path if folder),
-            threads_per_rank=max(1, self.devices.visible_cores // sharers),
+            threads_per_rank=asked_threads(os.environ)
+            or max(1, self.devices.visible_cores // sharers),
             prefix=self.place.prefix,
             node_part=self.node_part(case),
             shared_records=self.shared / case.id if self.node_part(case) else None,

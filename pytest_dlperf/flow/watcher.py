@@ -19,8 +19,8 @@ class Watcher(Protocol):
         """Show why a case waits, or what could not be looked at."""
         ...
 
-    def run_starts(self, case: Case, number: int, of: int) -> None:
-        """Note that run ``number`` of at least ``of`` is launched."""
+    def run_starts(self, case: Case, number: int, of: int, version: str = "") -> None:
+        """Note that run ``number`` of at least ``of`` is launched; of pairs, of which version."""
         ...
 
     def tick(self, case: Case, workdir: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -36,6 +36,15 @@ from pytest_dlperf.launch.remote.over_hosts import RemoteHosts, over_hosts
 from pytest_dlperf.launch.remote.sent_to_hosts import environment_files, tuning
 
 
+def asked_threads(variables: Mapping[str, str]) -> int:
+    """Return how many threads a rank gets by ``OMP_NUM_THREADS``; 0 where it names no number.
+
+    Of a list, which has one number for each nested level, the first.
+    """
+    threads = variables.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(threads) if threads.isdecimal() else 0
+
+
 def apply_arm(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
     """Return ``target`` changed by ``arm``; ``reported`` says which imports its ranks report.
 
@@ -45,7 +54,6 @@ def apply_arm(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
     if arm.tree is not None:
         path = [arm.tree.moved(os.path.realpath(folder)) for folder in path]
     overlay = [arm.overlay] if arm.overlay else []
-    threads = arm.variables.get("OMP_NUM_THREADS", "")
     return replace(
         target,
         python_path=tuple(dict.fromkeys([worker, *overlay, *path])),
@@ -53,7 +61,7 @@ def apply_arm(target: Target, arm: ReadyArm, *, reported: Reported) -> Target:
         if arm.tree is not None
         else target.folder,
         # The worker sets the threads itself, whatever the variable says.
-        threads_per_rank=int(threads) if threads.isdecimal() else target.threads_per_rank,
+        threads_per_rank=asked_threads(arm.variables) or target.threads_per_rank,
         tree=arm.tree,
         overlay=arm.overlay,
         variables=arm.variables,

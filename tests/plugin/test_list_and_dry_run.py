@@ -60,6 +60,12 @@ def test_dry_run_prints_commands_and_starts_nothing(suite: Suite):
     assert not log.exists()
 
 
+def test_threads_of_the_environment_are_those_of_a_rank(suite: Suite):
+    suite.env(OMP_NUM_THREADS="3,1")
+    result = suite.run("--dlperf-dry-run", "--cpus=1")
+    result.stdout.fnmatch_lines(["*OMP_NUM_THREADS=3 *", "*--threads-per-rank=3 *"])
+
+
 def test_looking_does_not_touch_a_results_file(suite: Suite):
     suite.outcomes("--dlperf-runs=1")
     before = (suite.path / "r.json").read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -52,10 +53,15 @@ def test_who_has_the_host_is_said(suite: Suite, how: tuple[str, ...]):
     finally:
         holder.communicate(b"\n")
     assert session.wait(timeout=120) == 0, log.read_text(encoding="utf-8")
-    lines = [line for line in log.read_text(encoding="utf-8").splitlines() if words in line]
+    text = log.read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if words in line]
     waited = 2 if how == ("-n2",) else 1
     assert 1 <= len(lines) <= waited
+    words += "; --dlperf-share-host measures beside it, and less steadily"
     assert all(line.endswith(words) and "net-torch-fp32-bs4-1n" in line for line in lines)
+    assert re.search(
+        r"net-torch-fp32-bs4-1n\w+: waited \d+:\d\d for this host, and has it\n", text
+    )
     if how == ("-n2",):
         assert lines[0].startswith("[gw")
 

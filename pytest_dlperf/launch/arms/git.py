@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -146,8 +146,8 @@ def commit_of(top: Path, arm: RefArm) -> str:
         raise CaseError(f"{arm.name!r}: git failed in {top}: {error_line(parsed)}")
     if parsed.returncode != 0:
         raise CaseError(
-            f"{arm.name!r}: {top} has no commit {arm.ref!r}; look at git branch --all and git "
-            "tag, and fetch it if it is on another machine"
+            f"{arm.name!r}: {top} has no commit {arm.ref!r}; {_meant(top, arm)}look at git branch "
+            "--all and git tag, and fetch it if it is on another machine"
         )
     commit = parsed.stdout.strip()
     if not arm.base_of:
@@ -161,6 +161,14 @@ def commit_of(top: Path, arm: RefArm) -> str:
             "must be deepened first (git fetch --unshallow)"
         )
     return base.stdout.strip()
+
+
+def _meant(top: Path, arm: RefArm) -> str:
+    """Return which branch of a remote has the name of ``arm``: a CI's clone has few of its own."""
+    listed = git(top, "for-each-ref", "--format=%(refname:lstrip=2)", f"refs/remotes/*/{arm.ref}")
+    branches = listed.stdout.split() if listed.returncode == 0 else []
+    meant = " or ".join(repr(replace(arm, ref=branch).name) for branch in branches)
+    return f"did you mean {meant}? Else " if meant else ""
 
 
 def missing_commit(folder: Path, commit: str) -> str:

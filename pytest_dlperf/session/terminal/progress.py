@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _ID: Final = 16
 #: Seconds between two lines about a trace or a profile, where no line moves.
 _TOLD_EVERY_S: Final = 10.0
+#: Seconds between two lines about a run, where no line moves: most runs end before the first.
+_RUN_TOLD_EVERY_S: Final = 60.0
 
 
 class Quiet:
@@ -69,7 +71,7 @@ class Quiet:
         iterations = min((progress.iterations for progress in done), default=0)
         return self._run and f"{self._run} was at iteration {iterations}"
 
-    def run_starts(self, case: Case, number: int, of: int) -> None:
+    def run_starts(self, case: Case, number: int, of: int, version: str = "") -> None:
         """Remember which run this is."""
         self._run, self._records = f"run {number} of {case.id}", None
 
@@ -116,6 +118,8 @@ class Live(Quiet):
         super().__init__(config)
         self._moving = bool(self._reporter.isatty)
         self._number, self._of = 0, 0
+        #: The version that the run measures, where two are compared.
+        self._version = ""
         self._run_s: float | None = None
         self._place = (0, 0.0)
         #: Work of an iteration by a case's last run: its program may say another than the case.
@@ -129,9 +133,8 @@ class Live(Quiet):
         self._case_id = ""
         #: Whether the terminal's line is ours: what pytest has written on it stays.
         self._has_line = False
-        #: When a trace or a profile was told of last, where no line moves.
-        self._told_s = 0.0
-        self._profile_began_s = 0.0
+        #: When a launch was told of last, where no line moves, and when it began.
+        self._told_s = self._began_s = 0.0
 
     def expect(self, forecast: Forecast) -> None:
         """Take what the session is to measure."""
@@ -160,10 +163,11 @@ class Live(Quiet):
             if self._forecast is not None:
                 self._forecast.ended(case.id)
 
-    def run_starts(self, case: Case, number: int, of: int) -> None:
+    def run_starts(self, case: Case, number: int, of: int, version: str = "") -> None:
         """Remember which run this is."""
         super().run_starts(case, number, of)
-        self._number, self._of = number, max(number, of)
+        self._number, self._of, self._version = number, max(number, of), version
+        self._told_s = self._began_s = time.monotonic()
         self._place, self._rate = (0, 0.0), ""
         if self._moving:
             self._move(case, STARTING)
@@ -171,11 +175,11 @@ class Live(Quiet):
     def tick(self, case: Case, workdir: Path) -> None:
         """Show iteration, rate and time left."""
         super().tick(case, workdir)
-        if not self._moving:
+        if not self._moving and time.monotonic() - self._told_s < _RUN_TOLD_EVERY_S:
             return
         iterations = min((p.iterations for p in read_progress(workdir)), default=-1)
         if iterations < 0:
-            self._move(case, STARTING)
+            self._run_goes_on(case, STARTING)
             return
         before, at_s = self._place
         now_s = time.monotonic()
@@ -193,7 +197,17 @@ class Live(Quiet):
             )
         if iterations != before:
             self._place = (iterations, now_s)
-        self._move(case, f"{iterations}/{case.protocol.iterations}{self._rate}")
+        self._run_goes_on(case, f"{iterations}/{case.protocol.iterations}{self._rate}")
+
+    def _run_goes_on(self, case: Case, words: str) -> None:
+        """Show how far a run has come."""
+        if self._moving:
+            self._move(case, words)
+            return
+        self._told_s = time.monotonic()
+        place, run_number = self._title()
+        so_far = figures.duration(self._told_s - self._began_s)
+        self._line(f"{place}{case.id} {run_number}: {so_far} so far, {words}")
 
     def traces(self, case: Case, number: int, of: int, words: str) -> None:
         """Show it, where the line moves; else say it once in a while."""
@@ -202,11 +216,11 @@ class Live(Quiet):
     def profiles(self, case: Case, number: int, of: int, words: str) -> None:
         """Show it, where the line moves; else say that it begins, and then once in a while."""
         if words == STARTING:
-            self._profile_began_s = time.monotonic()
+            self._began_s = time.monotonic()
             if not self._moving:
                 self._line(f"dlperf: {case.id}: profile {number} of {of}")
         else:
-            took_s = time.monotonic() - self._profile_began_s
+            took_s = time.monotonic() - self._began_s
             words = f"{figures.duration(took_s)} so far, {words}"
         self._launch_goes_on(case, "profile", (number, of), words)
 
@@ -261,7 +275,8 @@ class Live(Quiet):
         """Return the words before and after a case's id."""
         where = f"{self._case_number}/{self._cases}" if self._case_number else "in rounds"
         place = f"[{where}] " if self._cases > 1 else ""
-        return place, f"{noun} {self._number}/{self._of}"
+        version = f" ({self._version})" if self._version and noun == "run" else ""
+        return place, f"{noun} {self._number}/{self._of}{version}"
 
     def _move(self, case: Case, words: str, noun: str = "run") -> None:
         """Show ``words`` of the run; a long id gives way to them."""

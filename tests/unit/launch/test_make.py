@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,15 @@ def test_what_cannot_be_made_says_why_and_leaves_nothing(
             session.ready(arm(text))
     assert repository.worktrees() == 1
     assert not list(repository.path.glob(".dlperf/arms/*.done"))
+
+
+def test_a_branch_that_only_a_remote_has_is_named(repository: Repository):
+    for remote in ("origin", "up/stream"):
+        name = f"refs/remotes/{remote}/trunk"
+        subprocess.run(["git", "update-ref", name, "HEAD"], cwd=repository.path, check=True)
+    meant = "did you mean 'merge-base:origin/trunk'? Else look at git branch --all"
+    with pytest.raises(CaseError, match=re.escape(meant)):
+        arms(repository.path).ready(arm("merge-base:trunk"))
 
 
 def test_a_folder_outside_of_git_has_no_refs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -13,7 +13,7 @@ from pytest_dlperf.core.metric import Gate
 from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 from pytest_dlperf.launch.base import Target, collective_timeout_s
-from pytest_dlperf.launch.plan import apply_arm, fill_in, make_plan
+from pytest_dlperf.launch.plan import apply_arm, asked_threads, fill_in, make_plan
 from pytest_dlperf.worker import arguments
 
 TARGET = Target(python="/env/bin/python", python_path=("/home/x",), threads_per_rank=3)
@@ -375,6 +375,15 @@ def test_packages_come_right_after_the_worker(monkeypatch: pytest.MonkeyPatch):
     plan = make_plan(CASE, apply_arm(ARM_TARGET, arm, reported=Reported()), Path("/w"))
     assert plan.env["PYTHONPATH"] == "/home/worker:/o:/r/perf:/r:/elsewhere:/relative"
     assert not {"DLPERF_TREES", "DLPERF_MODULES"}.intersection(plan.env)
+
+
+@pytest.mark.parametrize(
+    ("variables", "threads"),
+    [({}, 0), ({"OMP_NUM_THREADS": "4"}, 4), ({"OMP_NUM_THREADS": " 4,2"}, 4)]
+    + [({"OMP_NUM_THREADS": text}, 0) for text in ("", "0", "all", "-1", "1.5")],
+)
+def test_the_environment_says_the_threads_of_a_rank(variables: dict[str, str], threads: int):
+    assert asked_threads(variables) == threads
 
 
 def test_settings_reach_the_ranks_and_set_their_threads():

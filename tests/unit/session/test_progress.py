@@ -93,6 +93,29 @@ def test_where_no_line_moves_a_trace_is_told_of_every_ten_seconds(
     ]
 
 
+def test_where_no_line_moves_a_run_is_told_of_every_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    terminal = Terminal()
+    terminal.isatty = False
+    live = live_on(terminal)
+    for second in range(0, 190, 10):
+        monkeypatch.setattr(progress.time, "monotonic", lambda second=second: float(second))
+        if second == 0:
+            live.run_starts(case(), 2, 6, "main")
+        if second >= 60:
+            state = struct.pack("<qd", second // 10, 1.0)
+            (tmp_path / "rank00000.progress").write_bytes(state)
+        live.tick(case(), tmp_path)
+    start, count = f"{case().id} run 2/6 (main)", case().protocol.iterations
+    assert told == [
+        f"{start}: 1:00 so far, 6/{count}",
+        f"{start}: 2:00 so far, 12/{count} 0.1000 iterations/s, {told[1].partition('/s, ')[2]}",
+        f"{start}: 3:00 so far, 18/{count} 0.1000 iterations/s, {told[2].partition('/s, ')[2]}",
+    ]
+    assert told[2].endswith(" left")
+
+
 def test_where_no_line_moves_a_profile_is_told_of_at_its_begin_and_every_ten_seconds(
     monkeypatch: pytest.MonkeyPatch, told: list[str]
 ) -> None:
