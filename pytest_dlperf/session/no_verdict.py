@@ -82,8 +82,8 @@ def _unfinished(planned: Planned, resources: Resources, why: str) -> Outcome | N
 def outcome_so_far(planned: Planned, resources: Resources) -> Outcome:
     """Return what the results say of a case while it is measured: they may be all that is left."""
     reason = (
-        "pytest was gone while the case was measured: it was killed, or something ended it at "
-        "once, as pytest-timeout's method thread does"
+        "the case was measured when this was written: its session still runs, or pytest was "
+        "killed, or ended at once, as by pytest-timeout's method thread"
     )
     return resources.checkout.written_into(
         Outcome(

@@ -133,11 +133,17 @@ COMMENT = {
 }  # fmt: skip
 
 
-def comment(repository: Repository, text: str, *, number: str, before: str) -> tuple[int, Any]:
-    """Post ``text``; return the exit status, and how GitHub's interface was called."""
+def comment(
+    repository: Repository, text: str | None, *, number: str, before: str
+) -> tuple[int, Any]:
+    """Post ``text``; return the exit status, and how GitHub's interface was called.
+
+    Without a text the run has written no comment.
+    """
     folder = repository.path / "perf-results"
     folder.mkdir()
-    (folder / "comment.md").write_text(text, encoding="utf-8")
+    if text is not None:
+        (folder / "comment.md").write_text(text, encoding="utf-8")
     repository.stand_in(
         "gh",
         NOTE + f"if 'repos/team/project/pulls' in sys.argv: print({number!r})\n"
@@ -170,6 +176,11 @@ def test_there_is_one_comment(repository: Repository, before: str, how: str, whe
 def test_a_comment_that_is_none_of_ours_is_not_posted(repository: Repository, text: str):
     status, calls = comment(repository, text, number="7", before="")
     assert (status, calls) == (1, [])
+
+
+def test_a_run_that_wrote_no_comment_posts_none(repository: Repository):
+    status, calls = comment(repository, None, number="7", before="")
+    assert (status, calls) == (0, [])
 
 
 def test_a_pull_request_that_went_on_gets_no_comment(repository: Repository):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,23 @@ def test_every_table_is_on_one_page_which_says_where_a_clone_has_it() -> None:
     named = [name for text in texts for name in COMMENT.findall(text)]
     assert sorted(named) == sorted(TABLES)
     assert sum(text.count("<!-- generated: ") for text in texts) == len(named)
+    for match in (match for text in texts for match in COMMENT.finditer(text)):
+        command = f"`PYTHONPATH=docs python -m dlperf_reference {match[1]}`"
+        assert ("`CHANGELOG.md`" if match[1] == "news" else command) in match[0]
+
+
+def test_a_clone_prints_the_tables() -> None:
+    def printed(*names: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "dlperf_reference", *names]
+        root = Path(__file__).parents[2]
+        environment = {**os.environ, "PYTHONPATH": f"docs{os.pathsep}."}
+        return subprocess.run(
+            command, cwd=root, env=environment, capture_output=True, text=True, check=False
+        )
+
+    asked = printed("ini", "exit-codes")
+    assert asked.stdout == f"{TABLES['ini']()}\n{TABLES['exit-codes']()}\n"
+    assert "no table nothing; there are: " in printed("nothing").stderr
 
 
 def test_options(pytestconfig: pytest.Config) -> None:
