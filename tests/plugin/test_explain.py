@@ -110,6 +110,7 @@ def test_a_session_that_ends_while_steps_are_profiled_keeps_the_verdict(suite: S
     assert outcome["judgement"]["verdict"] == "regressed"
     assert not outcome["interrupted"]
     assert "was interrupted" in outcome["explanation"]["note"]
+    assert "went on after" not in result.stdout.str()
 
 
 # It waits for its budget

@@ -49,7 +49,10 @@ def mark_report(
         outcome = measurer.judged(selected.case)  # a rerun takes no verdict back
     if outcome is None:
         outcome = _without_verdict(report, item, session)
+    passed = report.passed
     outcome = put_outcome(report, outcome, strict=session.settings.strict)
+    if passed and report.failed and not outcome.interrupted:
+        report.longrepr = f"{report.longrepr}\n(the test went on after dlperf.run() had failed)"
     # The report's own copy is what other plugins see; JUnit reads that of the teardown's report,
     # which is made of the item's. An attempt before this one has left its own there.
     item.user_properties[:] = [*without_ours(item.user_properties), *properties(outcome)]
@@ -100,11 +103,8 @@ def put_outcome(report: pytest.TestReport, outcome: Outcome, *, strict: bool = F
     report.user_properties = [*without_ours(report.user_properties), *properties(outcome)]
     sentence = f"{outcome.judgement.title}: {shown(outcome.judgement.reason)}"
     if outcome.failed and not report.failed:
-        swallowed = report.passed and not outcome.interrupted
         report.outcome = "failed"
         report.longrepr = sentence
-        if swallowed:
-            report.longrepr += "\n(the test went on after dlperf.run() had failed)"
     elif report.passed and standing(outcome) is Standing.APART:
         path, line, _ = report.location
         report.outcome = "skipped"
