@@ -55,6 +55,11 @@ def _says_more(record: Record, was: Output, now: Output) -> bool:
     return _clauses(was["details"]) < _clauses(now["details"])
 
 
+def _says_what_is_unsteady(record: Record, was: Output, now: Output) -> bool:
+    before, _, remedy = now["reason"].rpartition("runs of its pairs vary or drift too much")
+    return was["reason"] == before.rstrip("\n; ") and remedy == "; measure again"
+
+
 def _names_the_fixed_number(record: Record, was: Output, now: Output) -> bool:
     before, after = "--dlperf-max-runs=", "--dlperf-runs="
     return before in was["reason"] and was["reason"].replace(before, after) == now["reason"]
@@ -191,6 +196,12 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         why="Links explain a speedup; beside a memory that grew the refusal of the rate is said.",
         is_seen=_says_links_of_memory,
         fields=frozenset({"details"}),
+    ),
+    Difference(
+        name="what to do where pairs are unsteady",
+        why="Two stages said that pairs were unsteady, and neither why nor what to do.",
+        is_seen=_says_what_is_unsteady,
+        fields=frozenset({"reason", "details"}),
     ),
     Difference(
         name="no pair with a session without runs",

@@ -24,6 +24,8 @@ def _pairs_decided(finding: Finding, options: Options) -> str:
         return with_remedy(line, either("find what changed", accept_it(options)))
     if finding.text("verdict") == "inconclusive":
         return with_remedy(line, remedy_of(finding, options))
+    if finding.text("verdict") == "unsteady":
+        return with_remedy(line, "runs of its pairs vary or drift too much; measure again")
     return line
 
 
