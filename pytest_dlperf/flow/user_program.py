@@ -37,6 +37,11 @@ from pytest_dlperf.measure.summary import summarise
 #: A shorter step cannot be a training step: a mark around nothing takes 2 microseconds; forward,
 #: backward and update of a single weight take about 100 (PyTorch on a CPU).
 _NO_ROOM_S: Final = 20e-6
+#: What marks the steps of a program whose log has such a format.
+_MARKS: Final = {
+    "huggingface": "pytest_dlperf.mark.huggingface.StepCallback",
+    "lightning": "pytest_dlperf.mark.lightning.StepCallback",
+}
 #: Logs of a launch that together are longer than this take a tenth of a second to read.
 _LONG_BYTES: Final = 4 * 2**20
 
@@ -252,6 +257,8 @@ def _unreadable(case: Case, run: Run, result: LogResult, options: OptionNames) -
     why = "; ".join(problem.message for problem in result.problems)
     if result.format is not None and not case.log_format:
         why += f" (it looks like the format {result.format!r})"
+    name = result.format or (case.log_format if isinstance(case.log_format, str) else None)
+    mark = _MARKS.get(name or "", "pytest_dlperf.mark.step")
     say = (
         "Say in the marker what a line of it is "
         '(log_format=pattern(r"…"), or the name of a format)'
@@ -260,7 +267,7 @@ def _unreadable(case: Case, run: Run, result: LogResult, options: OptionNames) -
     )
     return CaseError(
         f"the program ended, and its log gives no throughput: {why}. {say}, or mark the steps "
-        "with pytest_dlperf.mark.step.",
+        f"with {mark}.",
         subject=case.id,
         remarks=_log(run),
     )

@@ -213,6 +213,13 @@ def test_a_log_without_a_number_says_why_and_what_to_do(
     assert "--" not in text, "options of dlperf extract are no use in a test"
 
 
+def test_a_log_of_a_trainer_names_its_callback(tmp_path: Path):
+    with pytest.raises(CaseError) as caught:
+        read(tmp_path, ["started"], log_format="huggingface")
+    advice = "mark the steps with pytest_dlperf.mark.huggingface.StepCallback."
+    assert advice in str(caught.value)
+
+
 def test_a_command_names_its_own_option_in_place_of_the_marker(tmp_path: Path):
     run = write(tmp_path, [])
     program = case("1n1c", command=["python", "x.py"])
