@@ -31,11 +31,12 @@ set_name(PARENT_NAME)
 by, folder, *command = sys.argv[2:]
 freezer = Freezer(folder, Cgroup.make() if by == "cgroup" else None)
 env = {**os.environ, "DLPERF_RUN": folder}
-subprocess.Popen(
+launcher = subprocess.Popen(
     command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
     preexec_fn=freezer.join,
 )
-print(freezer._guard.pid, flush=True)
+freezer.started(launcher.pid)
+print(freezer._guard.pid, launcher.pid, flush=True)
 for line in sys.stdin:
     answer = getattr(freezer, line.strip())()
     print(answer or "", flush=True)
@@ -64,7 +65,7 @@ class FrozenRun:
             **process,
         )
         assert self.holder.stdout is not None
-        self.guard = int(self.holder.stdout.readline())
+        self.guard, self.launcher = map(int, self.holder.stdout.readline().split())
 
     def __enter__(self) -> FrozenRun:
         return self

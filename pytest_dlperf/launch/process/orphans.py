@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from pytest_dlperf.launch.process.left_over import RUN_VARIABLE
-from pytest_dlperf.launch.process.tree import descendants
+from pytest_dlperf.launch.process.tree import children, descendants
 
 _PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2), Linux 3.4
 _PR_GET_CHILD_SUBREAPER: Final = 37
@@ -30,11 +30,11 @@ class Adoption:
     def __init__(self) -> None:
         self._adopted_before = _is_subreaper()
         _set_subreaper(is_on=True)
-        self._children = children()
+        self._children = set(children(os.getpid()))
 
     def look(self, supervisor: subprocess.Popen[bytes]) -> None:
         """Note this process's children, while the supervisor lives: none of them is an orphan."""
-        found = children()
+        found = set(children(os.getpid()))
         if supervisor.poll() is None:
             self._children = found
 
@@ -59,16 +59,7 @@ class Adoption:
 
         Those are of its session; and a launch beside this one is known by its variable.
         """
-        return [pid for pid in children() - self._children if _is_orphan(pid)]
-
-
-def children() -> set[int]:
-    """Return the children of this process; none off Linux."""
-    found: set[int] = set()
-    for thread in Path("/proc/self/task").glob("*"):
-        with contextlib.suppress(OSError):
-            found |= set(map(int, (thread / "children").read_text(encoding="ascii").split()))
-    return found
+        return [pid for pid in set(children(os.getpid())) - self._children if _is_orphan(pid)]
 
 
 def _is_orphan(pid: int) -> bool:

@@ -146,6 +146,8 @@ def _launch(arguments: argparse.Namespace, rank_logs: RankLogs, asked_to_end: li
             return {"exit_code": None, "end": "not-started", "message": message}
         finally:
             os.close(writing)
+        if given is not None:
+            given.started(launcher.pid)
         deadline_s = time.monotonic() + arguments.timeout_s
         report = _wait_for_end(launcher, deadline_s, asked_to_end, log, rank_logs, given)
         if given is not None:

@@ -106,17 +106,23 @@ def _linux_descendants(pid: int) -> list[int]:
     pids: list[int] = []
     todo = [pid]
     while todo:
+        found = children(todo.pop())
+        pids += found
+        todo += found
+    return pids
+
+
+def children(pid: int) -> list[int]:
+    """Return the pids of the children of ``pid``, also those that have ended; none off Linux."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []  # it ended while we looked
+    pids: list[int] = []
+    for thread in threads:
         try:
-            threads = os.listdir(f"/proc/{todo[-1]}/task")
+            text = Path(f"/proc/{pid}/task/{thread}/children").read_text(encoding="ascii")
         except OSError:
-            threads = []  # it ended while we looked
-        parent = todo.pop()
-        for thread in threads:
-            try:
-                text = Path(f"/proc/{parent}/task/{thread}/children").read_text(encoding="ascii")
-            except OSError:
-                continue  # it ended while we looked
-            children = [int(word) for word in text.split()]
-            pids += children
-            todo += children
+            continue  # it ended while we looked
+        pids += map(int, text.split())
     return pids

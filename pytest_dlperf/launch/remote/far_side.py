@@ -267,6 +267,8 @@ def _run(pipe: Pipe, request: RunRequest, asked: list[int]) -> None:
         shutil.rmtree(environment["TMPDIR"], ignore_errors=True)
         _send_end({"exit_code": None, "end": "not-started", "message": message})
         return
+    if turns is not None:
+        turns.started(command.pid)
     end = _wait_for_end(pipe, command, time.monotonic() + request["timeout_s"], asked, turns)
     if turns is not None:
         turns.close()  # what is frozen cannot end by itself

@@ -17,7 +17,7 @@ import time
 from typing import Final
 
 from pytest_dlperf.launch.process.left_over import names_run
-from pytest_dlperf.launch.process.tree import descendants
+from pytest_dlperf.launch.process.tree import children, descendants
 from pytest_dlperf.launch.turns.cgroup import Cgroup, has_cgroup
 from pytest_dlperf.launch.turns.guard import Guard
 from pytest_dlperf.launch.turns.states import (
@@ -42,7 +42,7 @@ _WAITS_S: Final = 0.1
 #: After that a process that goes on is said to. It counts from when the last one was told to stop,
 #: as looking for them takes seconds on a machine that others keep busy.
 _STOPS_S: Final = 1.0
-#: So is one of a run that begins others for so long, from when the first ones were told.
+#: So is a run that begins others for so long, from when the first ones were told.
 _FREEZES_S: Final = 10.0
 _POLL_S: Final = 0.0005
 _STANDS: Final = ENDED | {STOPPED, TRACED}
@@ -63,6 +63,8 @@ class Freezer:
     def __init__(self, folder: str, cgroup: Cgroup | None) -> None:
         self._folder = folder
         self._cgroup = cgroup
+        #: The child of this process whose exit code it waits for itself.
+        self._launcher_pid: int | None = None
         #: Processes that were there at the last look, and at the one before.
         self._living: set[int] = set()
         self._looked_at: set[int] = set()
@@ -85,6 +87,14 @@ class Freezer:
             with contextlib.suppress(OSError):
                 self._cgroup.add(os.getpid())
 
+    def started(self, launcher_pid: int) -> None:
+        """Reap, from now on, the children of this process that have ended, but not this one.
+
+        Orphans of the run are among them. One that goes on in a child, whose child goes on,
+        leaves so many that to look at all of them takes longer than the last of them lives.
+        """
+        self._launcher_pid = launcher_pid
+
     def freeze(self) -> str:
         """Freeze the run; return which of its processes do not stand still, or nothing."""
         self._told_s = time.monotonic()
@@ -94,16 +104,21 @@ class Freezer:
         refused: set[int] = set()
         first_told_s = math.inf
         while True:
+            has_reaped = self._reap()
             outside = self._outside()
             goes_on = self._stop(outside, refused)
             first_told_s = min(first_told_s, self._told_s)
-            # Twice the same: a child whose parent ends meanwhile is in neither's list
-            if not goes_on and outside == before:
+            # Twice the same, and none has ended: a child whose parent ends meanwhile is in
+            # neither's list
+            if not goes_on and outside == before and not has_reaped:
                 break
             before = outside
             now_s = time.monotonic()
-            if goes_on and (now_s - self._told_s > _STOPS_S or now_s - first_told_s > _FREEZES_S):
+            if goes_on and now_s - self._told_s > _STOPS_S:
                 moving = moving or f"{_words(goes_on[0])} does not stop"
+                break
+            if now_s - first_told_s > _FREEZES_S:
+                moving = moving or "its processes begin others faster than these are stopped"
                 break
             if goes_on:
                 time.sleep(_POLL_S)
@@ -137,6 +152,16 @@ class Freezer:
     def _watch(self) -> None:
         """Have the guard end what is known of the run, frozen or not, if this process dies."""
         self._guard.watch(self._known_processes | self._stopped)
+
+    def _reap(self) -> bool:
+        """Return whether there was one to reap."""
+        if self._launcher_pid is None:
+            return False
+        reaped = 0
+        for pid in children(os.getpid()):
+            if pid not in (self._launcher_pid, self._guard.pid):
+                reaped += bool(os.waitpid(pid, os.WNOHANG)[0])
+        return reaped > 0
 
     def _freeze_cgroup(self) -> str:
         """Freeze the cgroup; return which of its processes goes on, or nothing."""
@@ -199,8 +224,10 @@ class Freezer:
     def _outside(self) -> list[int]:
         """Return the processes of the run that the cgroup does not have, parents first."""
         inside = self._cgroup.processes() if self._cgroup is not None else set()
+        # First, as it looks at all of the host: one that forks and ends lives for moments
+        named = self._named_processes()
         tree = dict.fromkeys(descendants(os.getpid()))
-        for pid in self._named_processes() - tree.keys():
+        for pid in named - tree.keys():
             # Nodes of one kernel, as in namespaces, see the processes of each other
             if _nearest_name(pid) != CHANNEL_NAME and not has_cgroup(pid):
                 tree.update(dict.fromkeys([pid, *descendants(pid)]))

@@ -50,6 +50,10 @@ class NodeTurns:
         """Have this process, which is to become the launcher, and its children frozen at once."""
         self._freezer.join()
 
+    def started(self, launcher_pid: int) -> None:
+        """Have the ended orphans of the run reaped from now on, but not its launcher."""
+        self._freezer.started(launcher_pid)
+
     @property
     def reports(self) -> list[int]:
         """The descriptor that has what ranks report; none where no rank reports."""
@@ -125,6 +129,10 @@ class GivenTurns:
     def join(self) -> None:
         """Have this process, which is to become the launcher, and its children frozen at once."""
         self._node.join()
+
+    def started(self, launcher_pid: int) -> None:
+        """Have the ended orphans of the run reaped from now on, but not its launcher."""
+        self._node.started(launcher_pid)
 
     @property
     def descriptors(self) -> list[int]:
