@@ -97,13 +97,14 @@ def test_unselected_baselines_are_not_touched(suite: Suite):
 
 
 def test_a_level_that_changed_needs_a_reason(suite: Suite):
-    suite.run("--update-baselines", "-k", "1n1c")
+    update = ("--update-baselines", "-k", "1n1c", "--dlperf-runs=2")
+    suite.run(*update)
     suite.env(FAKE_STEP_S=0.02)
-    result = suite.run("--update-baselines", "-k", "1n1c")
+    result = suite.run(*update)
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*--dlperf-reason*"])
     assert len(suite.baselines()[ONE]["history"]) == 0
-    result = suite.run("--update-baselines", "-k", "1n1c", "--dlperf-reason=new driver")
+    result = suite.run(*update, "--dlperf-reason=new driver")
     assert result.ret == 0
     assert suite.baselines()[ONE]["history"][0]["reason"] == "new driver"
 
@@ -129,11 +130,11 @@ def test_an_error_is_a_failure_that_shows_the_log(suite: Suite):
 
 
 def test_a_machine_that_changed_is_not_a_regression(suite: Suite):
-    suite.run("--update-baselines")
+    suite.run("--update-baselines", "-k", "1n1c")
     suite.env(FAKE_STEP_S=0.02, FAKE_CANARY=0.5)
-    assert set(suite.verdicts().values()) == {"incomparable"}
+    assert suite.verdicts("-k", "1n1c") == {ONE: "incomparable"}
     suite.env(FAKE_CANARY=1)
-    assert set(suite.verdicts().values()) == {"regressed"}
+    assert suite.verdicts("-k", "1n1c") == {ONE: "regressed"}
 
 
 def test_disturbed_runs_are_repeated_and_never_averaged(suite: Suite):
@@ -145,17 +146,17 @@ def test_disturbed_runs_are_repeated_and_never_averaged(suite: Suite):
 
 
 def test_other_conditions_are_incomparable_and_named(suite: Suite):
-    suite.run("--update-baselines", "-k", "1n1c")
-    _, outcomes = suite.outcomes("-k", "1n1c", "--dlperf-iterations=100")
+    suite.run("--update-baselines", "-k", "1n1c", "--dlperf-runs=2")
+    _, outcomes = suite.outcomes("-k", "1n1c", "--dlperf-runs=2", "--dlperf-iterations=100")
     judgement = outcomes[ONE]["judgement"]
     assert judgement["verdict"] == "incomparable"
     assert "window" in judgement["reason"]
 
 
 def test_memory_that_grew_fails(suite: Suite):
-    suite.run("--update-baselines", "-k", "1n1c")
+    suite.run("--update-baselines", "-k", "1n1c", "--dlperf-runs=2")
     suite.env(FAKE_MEMORY=150_000_000)
-    _, outcomes = suite.outcomes("-k", "1n1c")
+    _, outcomes = suite.outcomes("-k", "1n1c", "--dlperf-runs=2")
     assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
     assert outcomes[ONE]["judgement"]["metrics"]["peak_memory"]["change"] == pytest.approx(0.5)
 
@@ -174,7 +175,7 @@ def test_observe_mode_fails_for_errors_alone(suite: Suite):
 MIXED = """
 import pytest
 
-marks = dict(layout="1n1c", launcher="torchrun", batch_size_per_device=4)
+marks = dict(layout="1n1c", launcher="torchrun", batch_size_per_device=4, runs=2, max_runs=3)
 
 @pytest.mark.dlperf("w:build", suite="new", **marks)
 def test_new(dlperf):

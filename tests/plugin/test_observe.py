@@ -15,9 +15,9 @@ OBSERVE = ("-k", "1n1c", "--dlperf-mode=observe")
 
 
 def test_a_slowdown_is_shown_as_one_and_fails_nothing(suite: Suite):
-    suite.run("--update-baselines", "-k", "1n1c")
+    suite.run("--update-baselines", "-k", "1n1c", "--dlperf-runs=2")
     suite.env(FAKE_STEP_S=0.03)
-    result, outcomes = suite.outcomes(*OBSERVE, "--junitxml=junit.xml")
+    result, outcomes = suite.outcomes(*OBSERVE, "--dlperf-runs=2", "--junitxml=junit.xml")
     assert result.ret == 0
     assert outcomes[ONE]["judgement"]["verdict"] == "regressed"
     assert not outcomes[ONE]["failed"]
@@ -38,7 +38,7 @@ def test_a_slowdown_is_shown_as_one_and_fails_nothing(suite: Suite):
 
 
 def test_an_error_fails_in_observe_mode_too(suite: Suite):
-    suite.run("--update-baselines", "-k", "1n1c")
+    suite.run("--update-baselines", "-k", "1n1c", "--dlperf-runs=2")
     suite.env(FAKE_FAIL="*")
     for more in ((), ("--update-baselines",)):
         result = suite.run(*OBSERVE, *more)
@@ -48,9 +48,9 @@ def test_an_error_fails_in_observe_mode_too(suite: Suite):
 
 
 def test_what_gate_mode_would_fail_goes_by_its_own_policy(suite: Suite):
-    lenient = suite.run(*OBSERVE)  # no baseline
+    lenient = suite.run(*OBSERVE, "--dlperf-runs=1")  # no baseline
     lenient.stdout.fnmatch_lines(["mode observe: * gate mode would have failed 0 of 1 test"])
-    strict = suite.run(*OBSERVE, "-o", "dlperf_fail_on=no-baseline")
+    strict = suite.run(*OBSERVE, "--dlperf-runs=1", "-o", "dlperf_fail_on=no-baseline")
     strict.stdout.fnmatch_lines(["mode observe: * gate mode would have failed 1 of 1 test"])
     assert lenient.ret == strict.ret == 0
 
@@ -63,9 +63,10 @@ def test_what_gate_mode_would_fail_goes_by_its_own_policy(suite: Suite):
 def test_what_looks_slower_or_faster_is_stored_beside_the_others(
     suite: Suite, step_s: float, verdict: str
 ):
-    suite.run(*OBSERVE, "--update-baselines")
+    update = (*OBSERVE, "--update-baselines", "--dlperf-runs=2")
+    suite.run(*update)
     suite.env(FAKE_STEP_S=step_s)
-    result, outcomes = suite.outcomes(*OBSERVE, "--update-baselines")
+    result, outcomes = suite.outcomes(*update)
     assert result.ret == 0
     assert outcomes[ONE]["judgement"]["verdict"] == verdict
     assert outcomes[ONE]["update"] == "appended"
@@ -109,7 +110,7 @@ def test_what_is_not_stored_is_reported_and_fails_nothing(suite: Suite):
 
 
 def test_a_baseline_that_cannot_be_read_is_an_error(suite: Suite):
-    suite.run("--update-baselines", "-k", "1n1c")
+    suite.run("--update-baselines", "-k", "1n1c", "--dlperf-runs=1")
     path = next(suite.path.glob(f"baselines/*/*/{ONE}.json"))
     path.write_text("{", encoding="utf-8")
     result = suite.run(*OBSERVE, "--update-baselines", "-W", "ignore")

@@ -11,6 +11,8 @@ import pytest
 
 from tests.helpers.own_time import OwnTime
 
+pytestmark = pytest.mark.newest
+
 BUSY = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
 
 

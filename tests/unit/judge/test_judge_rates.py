@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from itertools import permutations
 from pathlib import Path
 
@@ -18,8 +19,9 @@ pytestmark = pytest.mark.newest
 SUITE = Rule(family=24)
 #: (session sd, run sd) of log throughput: as the priors believe.
 LEVELS = {"1n2c": (0.03, 0.03), "1n2g": (0.01, 0.008)}
+ROOT = Path(__file__).parents[3]
 #: Recorded repeats, beside a checkout of the project's own development.
-NOISE = Path(__file__).parents[3].parent / "shared" / "noise"
+NOISE = Path(os.environ.get("DLPERF_SHARED", ROOT.parent / "shared")) / "noise"
 
 recorded = pytest.mark.skipif(not NOISE.is_dir(), reason="the recorded noise is not here")
 

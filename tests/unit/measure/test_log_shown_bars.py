@@ -58,8 +58,18 @@ def bar_of(name: str, times: list[float], *, is_mean: bool) -> str:
     return text + "\n"
 
 
-@pytest.mark.parametrize("name", ["steps", "Fine-tuning", "my loop"])
-@pytest.mark.parametrize(("fast_s", "slow_s"), [(1.6, 3.2), (0.1, 0.2), (2.0, 1.5)])
+#: Each name, each pair of speeds and each turn is read in the gate, not each name at each speed.
+NAMES, SPEEDS = ("steps", "Fine-tuning", "my loop"), ((1.6, 3.2), (0.1, 0.2), (2.0, 1.5))
+
+
+@pytest.mark.parametrize(
+    ("name", "fast_s", "slow_s"),
+    [
+        pytest.param(name, *speeds, marks=() if index == other else pytest.mark.nightly)
+        for index, name in enumerate(NAMES)
+        for other, speeds in enumerate(SPEEDS)
+    ],
+)
 @pytest.mark.parametrize("turn", [250, 700])
 def test_a_bar_of_means_that_were_steady_at_first_is_read_by_its_clock(
     tmp_path: Path, name: str, fast_s: float, slow_s: float, turn: int

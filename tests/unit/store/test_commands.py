@@ -316,7 +316,9 @@ def test_state_and_published_texts_of_the_listing():
     assert commands.published_text([published()]) == f"40.5 samples/s ({MACHINE})"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "latin-1", pytest.param("ascii", marks=pytest.mark.nightly)]
+)
 def test_what_a_terminal_cannot_show_is_escaped(store, encoding):
     store.write(baseline(session(reason=os.fsdecode(b"caf\xe9 \xe5\x90\x9e"))))
     shown = {}
