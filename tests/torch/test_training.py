@@ -40,8 +40,9 @@ OF_TWO = {
     "exits-in-build": "rank 1: SystemExit: no data here",
 }
 
-#: Faults that are caught in the way of one that the gate has.
+#: Faults that are caught in the way of one that the gate has, here or in tests/faults.
 NIGHTLY = {
+    "raises",
     "returns-nothing",
     "no-loss",
     "shrinking-batch",
@@ -186,7 +187,6 @@ def wrong(
         for fault in OF_TWO if fault in asked
     }  # fmt: skip
     tests |= {
-        "nowhere": {**alone, "workload": "nowhere:build"},
         "amp": {**alone, "precision": "amp"},
         "fine": alone,
         "too_large_for_one": {"options": {"fault": "too-large-for-one"}},
@@ -246,10 +246,6 @@ def test_tokens_are_counted_as_said(
 def test_ranks_that_do_not_train_one_model_or_die(wrong: tuple[OneSession, set[str]], fault: str):
     assert wrong[0].exit_code == 1
     wrong[0][named(fault)].assert_error(OF_TWO[fault])
-
-
-def test_a_workload_that_is_not_there(wrong: tuple[OneSession, set[str]]):
-    wrong[0]["nowhere"].assert_error("no module named 'nowhere'")
 
 
 def test_a_precision_without_kernel_is_known_before_anything_starts(
