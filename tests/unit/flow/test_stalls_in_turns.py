@@ -21,7 +21,7 @@ from tests.helpers.judge_builders import measurement
 from tests.helpers.record_files import case, write
 
 #: Its logs are written and read for seconds, on any Python alike.
-pytestmark = pytest.mark.newest
+pytestmark = pytest.mark.once
 
 PAIRS = 10
 TURN_S = 0.15

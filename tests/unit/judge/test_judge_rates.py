@@ -14,7 +14,7 @@ from pytest_dlperf.core.verdict import Judgement, Rule, Verdict
 from pytest_dlperf.judge import judge
 from tests.helpers.judge_builders import Noise, baseline, case, fixed_runs, measurement, session
 
-pytestmark = pytest.mark.newest
+pytestmark = pytest.mark.once
 
 SUITE = Rule(family=24)
 #: (session sd, run sd) of log throughput: as the priors believe.

@@ -13,7 +13,7 @@ from pytest_dlperf.judge import more_runs
 from pytest_dlperf.judge.verdict import judge_pairs
 from tests.helpers.judge_builders import case, measurement
 
-pytestmark = pytest.mark.newest
+pytestmark = pytest.mark.once
 
 TRIES = 600
 TOLERANCE = 0.03

@@ -30,7 +30,7 @@ from tests.helpers.log_lines import WRITERS, megatron, mmseg, torchtitan
 from tests.helpers.log_writer import BATCH, Writer
 from tests.helpers.paddle_lines import paddleclas, paddleclas_dynamic, paddlevideo
 
-pytestmark = pytest.mark.newest
+pytestmark = pytest.mark.once
 
 
 def both_ways(path: Path, name: str, **options: Any) -> tuple[LogResult, LogResult]:

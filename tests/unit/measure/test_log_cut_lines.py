@@ -20,6 +20,8 @@ from tests.helpers.log_lines import (
 from tests.helpers.log_writer import BATCH, Writer, log
 from tests.helpers.vision_lines import keras, ultralytics
 
+pytestmark = pytest.mark.once
+
 
 def read(text: str, block: int = 1 << 20) -> LogResult:
     asked = ParseOptions(world_size=1, batch_size_per_device=BATCH)

@@ -13,6 +13,8 @@ from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
 from tests.helpers.log_lines import torchtitan
 from tests.helpers.log_writer import log
 
+pytestmark = pytest.mark.once
+
 PATTERN = pattern(r"step (?P<step>\d+) .* (?P<rate>\S+) samples/s")
 
 

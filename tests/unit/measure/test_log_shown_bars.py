@@ -12,6 +12,8 @@ from tests.helpers.extracted import extracted
 from tests.unit.measure.test_log_refusals import refused, shown
 from tests.unit.measure.test_log_scale import message
 
+pytestmark = pytest.mark.once
+
 
 def test_means_of_a_bar_since_it_began_are_said_to_be_so(tmp_path: Path) -> None:
     text = ""

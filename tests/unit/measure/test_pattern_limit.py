@@ -14,6 +14,8 @@ from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import pattern
 from pytest_dlperf.measure.logs import user_pattern
 
+pytestmark = pytest.mark.once
+
 HEAD = r"step (?P<step>\d+) rate (?P<rate>\d+) "
 #: Each would backtrack for hours or years, and only the last character shows it.
 SLOW = {
