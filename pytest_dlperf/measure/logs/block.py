@@ -28,7 +28,7 @@ class Block(bytes):
 
     @cached_property
     def kinds(self) -> Mapping[bytes, Lines]:
-        """Its lines by skeleton, or by shape where those are few; empty if they have too many."""
+        """Its lines by skeleton; empty if they have too many."""
         lines = self.lines
         by_shape = lines.lines_by_shape(len(lines) / _LINES_OF_SHAPE + 1)
         if by_shape is not None:
@@ -41,7 +41,7 @@ class Block(bytes):
         return {
             kind: lines
             for kind, lines in self.kinds.items()
-            if any(anchor in self.skeletons[kind] + b"\n" for anchor in anchors)
+            if any(anchor in kind + b"\n" for anchor in anchors)
         }
 
     def __contains__(self, word: Any) -> bool:
@@ -51,13 +51,8 @@ class Block(bytes):
         return super().__contains__(word)
 
     @cached_property
-    def skeletons(self) -> Mapping[bytes, bytes]:
-        """The skeleton of each kind."""
-        return {kind: skeleton_of(kind) for kind in self.kinds}
-
-    @cached_property
     def _words(self) -> bytes:
-        return b"\n".join(self.skeletons.values()) + b"\n"
+        return b"\n".join(self.kinds) + b"\n"
 
 
 _skeleton = cache(skeleton_of)

@@ -91,12 +91,11 @@ def _records_in(text: bytes, anchors: tuple[bytes, ...]) -> Iterator[bytes]:
     yield text[begin:]
 
 
-def whole_lines_with(block: bytes, anchors: tuple[bytes, ...]) -> list[bytes]:
-    """Return the lines of a plain block that hold an anchor; the others cost next to nothing."""
+def whole_lines_with(block: bytes, anchors: tuple[bytes, ...]) -> Iterator[bytes]:
+    """Yield the lines of a plain block that hold an anchor; the others cost next to nothing."""
     here = [anchor for anchor in anchors if anchor in block]
     if not here:
-        return []
-    lines = []
+        return
     find = _finder(block, here)
     at = find(0)
     while at >= 0:
@@ -104,9 +103,8 @@ def whole_lines_with(block: bytes, anchors: tuple[bytes, ...]) -> list[bytes]:
         end = block.find(b"\n", at)
         if end < 0:
             end = len(block)
-        lines.append(block[start : min(end, start + LINE_BYTES)])
+        yield block[start : min(end, start + LINE_BYTES)]
         at = find(end + 1)
-    return lines
 
 
 def _finder(block: bytes, anchors: Sequence[bytes]) -> Callable[[int], int]:

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     Bytes = NDArray[np.uint8]
     Places = NDArray[np.intp]
     Floats = NDArray[np.float64]
+    Wholes = NDArray[np.uint64]
     Sizes = NDArray[np.intp] | np.intp
 
 #: Every digit to 0.
@@ -34,7 +34,20 @@ _POWERS: Final = 10.0 ** np.arange(_MOST_POWER + 1)
 #: Extended floats hold whole numbers and powers of ten up to these, if they have as many bits.
 _MOST_LONG_DIGITS: Final = 19 if np.finfo(np.longdouble).nmant >= 63 else 0
 _LONG_POWERS: Final = np.cumprod(np.array([1] + [10] * 27, dtype=np.longdouble))
-_POWERS_DOWN: Final = _POWERS[_MOST_DIGITS - 1 :: -1].copy()
+_WHOLE_POWERS: Final = np.array([10**power for power in range(20)], dtype=np.uint64)
+#: Of the digits of a word pairs, then fours, then all eight become one number, each in the upper
+#: part of what the product leaves: what is kept, the factor, and how far it is moved down.
+_WORD: Final = 8
+#: Bits of a word beside so many digits.
+_OTHER_BITS: Final = np.arange(8 * _WORD, -1, -8, dtype=np.uint64)
+_STEPS: Final = tuple(
+    tuple(map(np.uint64, step))
+    for step in (
+        (0x0F0F0F0F0F0F0F0F, 10 * 2**8 + 1, 8),
+        (0x00FF00FF00FF00FF, 100 * 2**16 + 1, 16),
+        (0x0000FFFF0000FFFF, 10000 * 2**32 + 1, 32),
+    )
+)
 _RUN: Final = re.compile(rb"\d+")
 #: A number in a skeleton: its digits, in groups that commas part, its decimals and its exponent.
 _NUMBER: Final = re.compile(rb"0(?:,0)*(?:(\.)(0)?)?(?:[eE]([+-]?)(0))?")
@@ -74,16 +87,21 @@ def numbers_in(skeleton: bytes) -> Iterator[Number]:
 class Lines:
     """Lines of a text that have one skeleton, and the numbers in them."""
 
-    def __init__(self, text: Text, lines: Places, starts: Places, sizes: Sequence[Sizes]) -> None:
-        """``lines`` are their indices in the text, ``starts`` and ``sizes`` those of their runs.
+    def __init__(
+        self,
+        text: Text,
+        lines: Places,
+        start_of: Callable[[int], Places],
+        sizes: Sequence[Sizes],
+    ) -> None:
+        """``lines`` are their indices in the text, ``start_of`` says where a run of each starts.
 
-        ``starts`` has a row for each line, ``sizes`` an entry for each run: one number where all
-        lines have as many digits there.
+        ``sizes`` has an entry for each run: one number where all lines have as many digits there.
         """
         self.lines = lines
         self.sizes = sizes
         self._text = text
-        self._starts = starts
+        self._start_of = start_of
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -96,92 +114,55 @@ class Lines:
         """
         values = self._values(number)
         if len(number.whole) > 1:
-            begins = self._text.before(self._starts[:, number.whole[0]] + 1, 1)[:, 0]
+            begins = self._text.bytes_at(self._start_of(number.whole[0]))
             values = np.where(begins == ord("0"), np.nan, values)
         return values
 
     def _values(self, number: Number) -> Floats:
         sizes = self.sizes
-        total, count = self._whole(number.whole[0]), sizes[number.whole[0]]
-        for run in number.whole[1:]:
-            total = total * _power(sizes[run]) + self._whole(run)
+        runs = [*number.whole, *(() if number.decimals is None else (number.decimals,))]
+        total, count = self._whole(runs[0]), sizes[runs[0]]
+        for run in runs[1:]:
+            total = total * _whole_power(sizes[run]) + self._whole(run)
             count = count + sizes[run]
-        if number.decimals is None and number.exponent is None:
-            return self._corrected(total, count > _MOST_DIGITS, number)
-        power: Sizes = np.intp(0)
-        if number.decimals is not None:
-            total = total * _power(sizes[number.decimals]) + self._whole(number.decimals)
-            count, power = count + sizes[number.decimals], -sizes[number.decimals]
+        power: Sizes = np.intp(0) if number.decimals is None else -sizes[number.decimals]
         if number.exponent is not None:
             exponent = self._whole(number.exponent).astype(np.intp)
             power = power + number.exponent_sign * exponent
+        values = total.astype(np.float64)
         # A quotient or a product of two numbers that floats hold exactly rounds as float() does.
-        scale = _power(np.abs(power))
-        divided: Floats = total / scale
-        has_exponent = number.exponent is not None
-        values = np.where(power < 0, divided, total * scale) if has_exponent else divided
+        if number.exponent is not None:
+            scale = _power(np.abs(power))
+            values = np.where(power < 0, values / scale, values * scale)
+        elif number.decimals is not None:
+            values = values / _power(-power)
         inexact = (count > _MOST_DIGITS) | (np.abs(power) > _MOST_POWER)
-        return self._corrected(values, inexact, number)
+        if inexact.any():
+            rows = np.flatnonzero(np.broadcast_to(inexact, len(self)))
+            rows = _correct_long(values, rows, total, count, power)
+            self._correct(values, rows, number)
+        return values
 
-    def _whole(self, run: int) -> Floats:
-        """Return runs of digits as whole numbers; exact up to ``_MOST_DIGITS`` digits."""
+    def _whole(self, run: int) -> Wholes:
+        """Return runs of digits as whole numbers, of those that are longer the last 19 digits."""
         sizes = self.sizes[run]
-        ends = self._starts[:, run] + sizes
-        if sizes.ndim == 0:
-            return self._digits(ends, min(int(sizes), _MOST_DIGITS))
-        width = min(int(sizes.max()), _MOST_DIGITS)
-        return self._digits(ends, width, sizes if sizes.min() < width else None)
+        ends = self._start_of(run) + sizes
+        most = int(sizes.max())
+        total = self._text.word(ends, sizes)
+        for done in range(_WORD, min(most, len(_WHOLE_POWERS) - 1), _WORD):
+            total += self._text.word(ends - done, sizes - done) * _WHOLE_POWERS[done]
+        return total
 
-    def _corrected(
-        self, values: Floats, inexact: NDArray[np.bool_] | np.bool_, number: Number
-    ) -> Floats:
-        """Return the values, those that are inexact as float() itself reads them."""
-        if not inexact.any():
-            return values
-        rows = np.flatnonzero(np.broadcast_to(inexact, len(self)))
-        if len(number.whole) == 1 and number.exponent is None and number.decimals is not None:
-            rows = self._correct_long(values, rows, number.whole[0], number.decimals)
+    def _correct(self, values: Floats, rows: Places, number: Number) -> None:
+        """Put into these rows what float() itself reads."""
         parts = (number.exponent, number.decimals, number.whole[-1])
         last = next(part for part in parts if part is not None)
-        begins = self._starts[rows, number.whole[0]]
-        ends = (self._starts[:, last] + self.sizes[last])[rows]
+        begins = self._start_of(number.whole[0])[rows]
+        ends = (self._start_of(last) + self.sizes[last])[rows]
         values[rows] = [
             float(self._text.text[begin:end].replace(b",", b""))
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
         ]
-        return values
-
-    def _correct_long(self, values: Floats, rows: Places, whole: int, decimals: int) -> Places:
-        """Correct these rows by extended floats; return those that such do not show either."""
-        sizes = np.broadcast_to(self.sizes[decimals], len(self))[rows]
-        whole_sizes = np.broadcast_to(self.sizes[whole], len(self))[rows]
-        fits = (sizes + whole_sizes <= _MOST_LONG_DIGITS) & (whole_sizes <= _MOST_DIGITS)
-        there, sizes = rows[fits], sizes[fits]
-        if not len(there):
-            return rows
-        ends = self._starts[there, decimals] + sizes
-        low = self._digits(ends, _MOST_DIGITS, np.minimum(sizes, _MOST_DIGITS))
-        # The digits before the last 15
-        long = np.maximum(sizes - _MOST_DIGITS, 0)
-        high = self._digits(np.maximum(ends - _MOST_DIGITS, 0), 4, long)
-        total = self._whole(whole)[there] * _LONG_POWERS[sizes]
-        total += high * _LONG_POWERS[_MOST_DIGITS] + low
-        exact = total / _LONG_POWERS[sizes]
-        nearest = exact.astype(np.float64)
-        # The quotient is rounded itself: halfway between two floats it does not show which.
-        off = np.abs(exact - nearest) / np.spacing(nearest)
-        is_shown = (off != 0.5) & (off != 0.25)
-        values[there[is_shown]] = nearest[is_shown]
-        return np.concatenate([rows[~fits], there[~is_shown]])
-
-    def _digits(self, ends: Places, width: int, sizes: Sizes | None = None) -> Floats:
-        """Return the last digits before each place as whole numbers; ``sizes``: only so many."""
-        digits = self._text.before(ends, width) - np.uint8(ord("0"))
-        if sizes is not None:
-            digits *= np.arange(width) >= width - np.reshape(sizes, (-1, 1))
-        # Sums of whole numbers below 2**53 are exact.
-        whole: Floats = digits.astype(np.float64) @ _POWERS_DOWN[-width:]
-        return whole
 
 
 class FewLines:
@@ -223,10 +204,12 @@ class Text:
         #: Where each line ends, at its line feed, and where it starts.
         self.line_ends = np.flatnonzero(self._zero_bytes == ord("\n"))
         self.line_starts = np.concatenate([[0], self.line_ends[:-1] + 1])
-        # So that as many digits as are read at once come before any place.
-        margin = np.zeros(_MOST_DIGITS, dtype=np.uint8)
+        # So that words come before any place.
+        margin = np.zeros(3 * _WORD, dtype=np.uint8)
         self._data = np.concatenate([margin, np.frombuffer(text, dtype=np.uint8)])
-        self._windows: dict[int, Bytes] = {}
+        self._margin = len(margin)
+        #: The word that begins at each byte.
+        self._words = np.ndarray(len(self._data) - _WORD + 1, "<u8", self._data, strides=(1,))
 
     def __len__(self) -> int:
         """Return the number of lines."""
@@ -236,17 +219,28 @@ class Text:
         """Return a line with its end."""
         return self.text[self.line_starts[index] : self.line_ends[index] + 1]
 
-    def before(self, ends: Places, width: int) -> Bytes:
-        """Return so many bytes before each place, in a row."""
-        if width not in self._windows:
-            self._windows[width] = sliding_window_view(self._data, width)
-        return self._windows[width][ends + (_MOST_DIGITS - width)]
+    def bytes_at(self, places: Places) -> Bytes:
+        """Return the byte at each place."""
+        return self._data[places + self._margin]
+
+    def word(self, ends: Places, sizes: Sizes) -> Wholes:
+        """Return the number of up to eight digits before each place; ``sizes``: of so many."""
+        digits = self._words[ends + (self._margin - _WORD)]
+        # What is before them in the text is below them in the word.
+        other_bits = np.take(_OTHER_BITS, sizes, mode="clip")
+        digits >>= other_bits
+        digits <<= other_bits
+        for kept, factor, bits in _STEPS:
+            digits &= kept
+            digits *= factor
+            digits >>= bits
+        return digits
 
     def lines_by_shape(self, most: float) -> dict[bytes, Lines] | None:
-        """Return the lines by what is left of them with each digit made 0.
+        """Return the lines of each skeleton, by what is left of them with each digit made 0.
 
-        Such lines have their numbers at the same places. None if there are more than ``most`` of
-        such shapes: then lines of one skeleton are looked for at less cost.
+        Lines of one such shape have their numbers at the same places. None if there are more than
+        ``most`` of them: then the lines of each skeleton are looked for at less cost.
         """
         # An early end, where nearly each line is another one.
         part = 4 * int(most) + 1
@@ -255,14 +249,28 @@ class Text:
         groups = _grouped(self._zeros.split(b"\n")[:-1], most)
         if groups is None:
             return None
-        lines_of_shape = {}
-        for shape, lines in groups.items():
-            spans = [match.span() for match in _RUN.finditer(shape)]
-            offsets = np.array([begin for begin, _ in spans], dtype=np.intp)
-            starts = self.line_starts[lines][:, np.newaxis] + offsets
-            sizes = [np.intp(end - begin) for begin, end in spans]
-            lines_of_shape[shape] = Lines(self, lines, starts, sizes)
-        return lines_of_shape
+        alike: dict[bytes, list[bytes]] = {}
+        for shape in groups:
+            alike.setdefault(skeleton_of(shape), []).append(shape)
+        return {
+            skeleton: self._lines_of_shapes(shapes, [groups[shape] for shape in shapes])
+            for skeleton, shapes in alike.items()
+        }
+
+    def _lines_of_shapes(self, shapes: Sequence[bytes], groups: Sequence[Places]) -> Lines:
+        """Return the lines of shapes that have one skeleton."""
+        lines = np.concatenate(groups)
+        counts = [*map(len, groups)]
+        starts = self.line_starts[lines]
+        runs = [[match.span() for match in _RUN.finditer(shape)] for shape in shapes]
+        offsets, ends = np.array(runs, dtype=np.intp).reshape(len(runs), -1, 2).T
+
+        def column_of_lines(column: Places) -> Sizes:
+            is_same = (column == column[0]).all()
+            return np.intp(column[0]) if is_same else np.repeat(column, counts)
+
+        sizes = [column_of_lines(column) for column in ends - offsets]
+        return Lines(self, lines, lambda run: starts + column_of_lines(offsets[run]), sizes)
 
     def lines_by_skeleton(self, most: float) -> dict[bytes, Lines] | None:
         """Return the lines of each skeleton; None if there are more than ``most`` of them."""
@@ -277,21 +285,48 @@ class Text:
         starts = np.flatnonzero(is_digit & ~follows)
         sizes = np.flatnonzero(is_digit[:-1] & ~is_digit[1:]) + 1 - starts
         first_runs = np.searchsorted(starts, self.line_starts)
-        lines_of_skeleton = {}
-        for skeleton, lines in groups.items():
-            runs = first_runs[lines][:, np.newaxis] + np.arange(skeleton.count(b"0"))
-            lines_of_skeleton[skeleton] = Lines(self, lines, starts[runs], [*sizes[runs].T])
-        return lines_of_skeleton
+
+        def lines_of_skeleton(lines: Places, runs: int) -> Lines:
+            first = first_runs[lines]
+            columns = [sizes[first + run] for run in range(runs)]
+            return Lines(self, lines, lambda run: starts[first + run], columns)
+
+        return {
+            skeleton: lines_of_skeleton(lines, skeleton.count(b"0"))
+            for skeleton, lines in groups.items()
+        }
 
 
 def skeleton_of(line: bytes) -> bytes:
-    """Return the skeleton of a line, or of its shape."""
+    """Return the skeleton of a line."""
     return _RUN.sub(b"0", line)
 
 
 def _power(sizes: Sizes) -> Floats:
     powers: Floats = np.take(_POWERS, np.minimum(sizes, _MOST_POWER))
     return powers
+
+
+def _whole_power(sizes: Sizes) -> Wholes:
+    powers: Wholes = np.take(_WHOLE_POWERS, np.minimum(sizes, len(_WHOLE_POWERS) - 1))
+    return powers
+
+
+def _correct_long(
+    values: Floats, rows: Places, total: Wholes, count: Sizes, power: Sizes
+) -> Places:
+    """Correct these rows by extended floats; return those that such do not show either."""
+    fits = (count <= _MOST_LONG_DIGITS) & (power <= 0) & (power > -len(_LONG_POWERS))
+    is_shown = np.broadcast_to(fits, len(values))[rows]
+    there = rows[is_shown]
+    powers = np.take(_LONG_POWERS, -np.broadcast_to(power, len(values))[there])
+    exact = total[there].astype(np.longdouble) / powers
+    nearest = exact.astype(np.float64)
+    values[there] = nearest
+    # The quotient is rounded itself: halfway between two floats it does not show which.
+    off = np.abs(exact - nearest) / np.spacing(nearest)
+    is_shown[is_shown] = (off != 0.5) & (off != 0.25)
+    return rows[~is_shown]
 
 
 class _Numbered(dict[bytes, int]):

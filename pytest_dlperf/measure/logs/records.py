@@ -153,7 +153,7 @@ class Reader:
         by_shape = [
             (shape, lines)
             for kind, lines in kinds.items()
-            if (shape := self._shape(block.skeletons[kind], block.lines, lines)) is not None
+            if (shape := self._shape(kind, block.lines, lines)) is not None
         ]
         if 2 * sum(len(lines) for _, lines in by_shape) <= sum(map(len, kinds.values())):
             # To join what the parser reads with few columns costs as much as they save.

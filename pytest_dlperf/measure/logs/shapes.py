@@ -188,7 +188,7 @@ class Shapes:
         for run in shape.word_runs:
             refused |= lines.values(Number((run,))) != float(texts[run])
         for run, (usual, column) in enumerate(zip(shape.usual_sizes, lines.sizes, strict=True)):
-            sizes = [int(column)] if column.ndim == 0 else np.unique(column).tolist()
+            sizes = np.flatnonzero(np.bincount(np.atleast_1d(column))).tolist()
             if sizes == [usual]:
                 continue
             for size in sizes:
@@ -295,7 +295,7 @@ def _with_other_digits(line: bytes, generator: random.Random, word_runs: frozens
     def new_digits(match: re.Match[bytes]) -> bytes:
         if next(runs) in word_runs:
             return match[0]
-        return b"".join(b"%d" % generator.randint(1, 9) for _ in match[0])
+        return bytes(generator.choices(b"123456789", k=len(match[0])))
 
     return _RUN.sub(new_digits, line)
 
@@ -316,6 +316,8 @@ def _rule(values: Floats, candidates: Iterable[tuple[Number, Floats]]) -> _Rule 
             whole_per, whole_factor = float(np.round(per)), float(np.round(factor))
             if whole_per and (values == texts / whole_per).all():
                 return _Rule(number, per=whole_per)
+            if whole_factor and (values == texts / (1 / whole_factor)).all():
+                return _Rule(number, per=1 / whole_factor)
             if (values == 1 / texts).all():
                 return _Rule(number, is_inverse=True)
             if (values == texts * whole_factor).all():

@@ -81,7 +81,7 @@ def batch_of_settings(block: bytes) -> int | None:
 
 def batch_said(block: bytes) -> int | None:
     """Return the samples of an update that a setting of a block names; None without one alone."""
-    if b"atch" not in block and b"ATCH" not in block:
+    if not any(word in block for word in (b"size", b"Size", b"SIZE")):
         return None
     said = [int(match[1]) for match in islice(_SAID.finditer(block), _MOST_SAID + 1)]
     return said[0] if len({*said}) == 1 and len(said) <= _MOST_SAID else None

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pytest_dlperf.measure.logs.clean import plain
-from pytest_dlperf.measure.logs.declare import LogRecord
-from pytest_dlperf.measure.logs.digits import FewLines, Text, numbers_in, skeleton_of
+from pytest_dlperf.measure.logs.declare import Field, LogRecord, parser
+from pytest_dlperf.measure.logs.digits import FewLines, Text, numbers_in
 from pytest_dlperf.measure.logs.extract import LogResult, extract, extract_stream
 from pytest_dlperf.measure.logs.parsed_log import ParseOptions
 from pytest_dlperf.measure.logs.records import Reader
@@ -191,6 +191,19 @@ def test_numbers_are_those_of_float():
         assert columns.row(index)[:2] == (fmt.parse(line), None)
 
 
+@pytest.mark.parametrize("per", [1000, 0.001, 2.0**-30])
+def test_a_unit_is_taken_as_the_parser_takes_it(per: float):
+    """To the last bit: which digits the parser is asked about does not matter."""
+    parse = parser(Field(rb"step "), rate=Field(rb"rate ", per=per))
+    fmt = replace(named("paddlevideo"), parse=parse, anchors=(b"step",))
+    lines = [b"step %d rate 0.%03d\n" % (i, 900 - i) for i in range(500)]
+    records = [*map(parse, lines)]
+    rates = [record.rate for record in records if record is not None]
+    for begin in range(0, 500, 50):  # each part has another first line
+        columns = Reader(fmt).columns(b"".join(lines[begin : begin + 50]))
+        assert columns["rate"].tolist() == rates[begin : begin + 50]
+
+
 def test_lines_without_a_shape_are_between_those_that_have_one():
     def parse(line: bytes) -> LogRecord | None:
         # As where a number has another meaning from some length on.
@@ -256,8 +269,8 @@ def test_lines_of_one_skeleton_are_found_by_either_way(most_shapes: int):
     groups = text.lines_by_shape(most_shapes) if most_shapes else text.lines_by_skeleton(3)
     assert groups is not None
     steps: dict[int, float] = {}
-    for shape, these in groups.items():
-        number = next(numbers_in(skeleton_of(shape)))
+    for skeleton, these in groups.items():
+        number = next(numbers_in(skeleton))
         steps |= dict(zip(these.lines.tolist(), these.values(number).tolist(), strict=True))
     assert steps == {i: i for i in range(300)}
 
