@@ -45,6 +45,64 @@ def test_every_format_is_recognised_and_gives_work_over_time(
     assert sum(span.work for span in result.spans) > 0
 
 
+#: Writers of lines that have times alone: the batch is said elsewhere.
+WITHOUT_WORK = frozenset(
+    [
+        "paddleseg_2020",
+        "paddlenlp_trainer",
+        "mmseg",
+        "mmengine",
+        "mmengine_epochs",
+        "mmcv_json",
+        "mmengine_json",
+        "imagenet",
+        "torchvision",
+        "tsm",
+        "huggingface",
+        "lightning",
+        "lightning_2020",
+        "lightning_rich",
+        "tqdm",
+        "tqdm_named_after",
+        "modded_nanogpt",
+        "litgpt",
+        "lit_gpt_2023",
+        "swift",
+        "swift_json",
+        "llamafactory",
+        "detectron2",
+        "detectron2_2019",
+        "detectron2_wrapped",
+        "ultralytics",
+        "ultralytics_8_3",
+        "keras",
+        "keras_2",
+        "tf_slim",
+        "ijepa",
+        "vjepa",
+        "vjepa_2",
+        "deep_text_recognition",
+        "informer",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "writer"), WRITERS, ids=lambda value: getattr(value, "__name__", value)
+)
+def test_work_is_that_of_the_lines_where_they_have_it(
+    tmp_path: Path, name: str, writer: Writer
+) -> None:
+    path = tmp_path / "train.log"  # no batch is in its name
+    path.write_text(log(writer, seconds=1.0), encoding="utf-8")
+    result = extract(path, ParseOptions(world_size=1))
+    assert result.format == name
+    if writer.__name__ in WITHOUT_WORK:
+        assert result.throughput is None
+    else:
+        assert result.throughput == pytest.approx(BATCH, rel=2e-3)
+
+
 LAUNCHERS = ["3: ", "[pod/w-0/trainer] ", "(Worker pid=9, ip=10.0.0.1) ", "trainer-1  | "]
 
 

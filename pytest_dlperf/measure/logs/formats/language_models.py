@@ -91,7 +91,7 @@ _NANOGPT_EVALUATION: Final = re.compile(rb"\bstep \d{1,15}: train loss [^,\n]{1,
 
 def _nanogpt(line: bytes) -> LogRecord | None:
     """Read a record, or that the model was evaluated, whose time is in the next print."""
-    if b", val loss " in line and _NANOGPT_EVALUATION.search(line):
+    if _NANOGPT_EVALUATION.search(line):
         return LogRecord(step=-1, aside=1)
     return _nanogpt_line(line)
 
