@@ -54,7 +54,10 @@ def keras_2(i: int, s: float) -> str:
 def _left(i: int, s: float) -> str:
     # One second too many at most, and none too few: it is cut to whole ones
     left = int((300 - i - 1) * s)
-    return f"{left // 60}:{left % 60:02d}" if left > 60 else f"{left}s"
+    minutes, seconds = divmod(left, 60)
+    if left > 3600:
+        return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+    return f"{minutes}:{seconds:02d}" if left > 60 else f"{left}s"
 
 
 def keras_seconds(i: int, s: float) -> str:

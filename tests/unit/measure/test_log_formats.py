@@ -103,6 +103,18 @@ def test_work_is_that_of_the_lines_where_they_have_it(
         assert result.throughput == pytest.approx(BATCH, rel=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "writer"),
+    [(name, writer) for name, writer in WRITERS if registry.named(name).tick_s],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_clock_of_whole_seconds_has_hours(tmp_path: Path, name: str, writer: Writer) -> None:
+    result = read(tmp_path, log(writer, seconds=60.0))
+
+    assert result.format == name
+    assert result.throughput == pytest.approx(BATCH / 60, rel=2e-3)
+
+
 LAUNCHERS = ["3: ", "[pod/w-0/trainer] ", "(Worker pid=9, ip=10.0.0.1) ", "trainer-1  | "]
 
 

@@ -21,7 +21,7 @@ def read(tmp_path: Path, text: str) -> LogResult:
 
 
 @pytest.mark.parametrize("writer", [keras_seconds, keras_2_seconds])
-@pytest.mark.parametrize("seconds", [1.3, 2.0, 17.25])
+@pytest.mark.parametrize("seconds", [1.0, 1.3, 2.0, 17.25])
 def test_whole_seconds_are_read_by_what_is_left(
     tmp_path: Path, writer: Writer, seconds: float
 ) -> None:
