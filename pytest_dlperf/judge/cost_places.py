@@ -18,6 +18,9 @@ from pytest_dlperf.core.wire_cost import (
 
 #: Places that are kept of each figure, those that changed it most.
 _PLACES: Final = 3
+#: A product has two in its backward, by its input and by its weight: of another name where it has
+#: a bias, ``addmm`` and ``mm``.
+_OF_ITS_BACKWARD: Final = 2
 
 
 class _Key(NamedTuple):
@@ -105,7 +108,16 @@ def changes_of(figure: CostFigure, before: StageCost, now: StageCost) -> list[Co
             )
         )
     changes.sort(key=lambda change: (-abs(change.increase), change.path, change.what))
-    return changes[:_PLACES]
+    return _forward_first(changes)[:_PLACES]
+
+
+def _forward_first(changes: list[CostChange]) -> list[CostChange]:
+    """Return the changes with that of the forward first, where it brought the first one about."""
+    for change in changes:
+        is_cause = change.path == changes[0].path and change.phase == "forward"
+        if is_cause and abs(change.increase) * _OF_ITS_BACKWARD >= abs(changes[0].increase):
+            return [change, *(other for other in changes if other is not change)]
+    return changes
 
 
 def _rank_of_phase(phase: str, side: _Sides, sign: int) -> tuple[bool, int]:

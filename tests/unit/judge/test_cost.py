@@ -219,6 +219,24 @@ def test_more_and_less_is_a_regression_that_says_both():
     assert "less: -35.3 % peak memory" in found.first_line
 
 
+@pytest.mark.parametrize(
+    ("backward", "words"),
+    [(2, "blocks.*.up: 1 to 2 addmm a layer,"), (6, "blocks.*.up: 2 to 8 mm a layer in the ba")],
+)
+def test_the_forward_leads_where_its_backward_follows(backward: int, words: str):
+    def layer(stage: dict[str, Any], products: int, of_backward: int) -> None:
+        for name, phase, calls in (
+            ("addmm", "forward", products * LAYERS),
+            ("mm", "backward", of_backward * LAYERS),
+        ):
+            sizes = {"calls": calls, "flops": calls * PRODUCT_FLOPS}
+            stage["operators"].append(operator("blocks.*.up", name, phase=phase, **sizes))
+
+    before = cost_record(lambda stage: layer(stage, 1, 2))
+    now = cost_record(lambda stage: layer(stage, 2, 2 + backward))
+    assert words in judged(before, now).first_line
+
+
 def test_an_allowance_lets_more_pass_up_to_it():
     def more(stage: dict[str, Any]) -> None:
         stage["memory"]["at_peak"][0]["bytes"] += 80_000_000  # of 8.5 GB
