@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pytest_dlperf.worker.cost.places import Places
 from pytest_dlperf.worker.frameworks.jax.cost.counts import Counts
 from pytest_dlperf.worker.frameworks.jax.cost.hlo_text import Array, parsed
-from pytest_dlperf.worker.frameworks.jax.cost.places import phase_of, scopes_of
+from pytest_dlperf.worker.frameworks.jax.cost.memory import memory_of
+from pytest_dlperf.worker.frameworks.jax.cost.places import HloPlaces, phase_of, scopes_of
 from pytest_dlperf.worker.frameworks.jax.cost.replica_groups import (
     chain_of_first,
     group_of_first,
@@ -111,6 +114,33 @@ def test_a_call_goes_on_with_the_name_of_its_caller_and_a_function_names_what_ha
     assert (negated["path"], negated["phase"]) == ("train.mlp", "backward")
     assert (negated["calls"], negated["read_bytes"]) == (3, 3 * 8 * 4 * 4)
     assert negated["shapes"] == "8x4 float32"
+
+
+def test_where_a_line_is_known_and_no_function_the_file_names_it(tmp_path: Path):
+    file = tmp_path / "model.py"
+    file.write_text("def outer():\n    def mlp(x):\n        return -x\n    return mlp\ny = 1\n")
+    places = HloPlaces(parsed(PROGRAM), Places(str(file)))
+    for line, function in ((3, "model.mlp"), (4, "model.outer"), (5, "")):
+        text = f'  n = f32[] negate(x), metadata={{op_name="jit(f)/neg" source_file="{file}" source_line={line}}}'  # noqa: E501
+        module = parsed(f"ENTRY main {{\n  x = f32[] parameter(0)\n{text}\n}}")
+        assert places.place_of(module.computations["main"].instructions["n"]) == (function, "rest")
+
+
+def test_what_says_only_how_an_array_is_placed_costs_nothing():
+    call = '%placed = f32[8,4]{1,0} custom-call(%p.9), custom_call_target="Sharding"'
+    text = PROGRAM.replace("negate(%p.9)", "negate(%placed)").replace(
+        "ROOT %n", f"{call}\n  ROOT %n"
+    )
+    plain, annotated = (parsed(each.replace("CONSTANT", "3")) for each in (PROGRAM, text))
+    assert len(annotated.computations["inner"].instructions) == 3
+    places = Places("/home/me/train.py")
+    counts = counted()
+    with_annotation = Counts(4, places, on_gpu=True, axes={})
+    with_annotation.add(annotated)
+    assert with_annotation.operators() == counts.operators()
+    assert memory_of(annotated, HloPlaces(annotated, places), [False] * 3) == memory_of(
+        plain, HloPlaces(plain, places), [False] * 3
+    )
 
 
 def test_what_counts_the_rounds_is_no_operator():

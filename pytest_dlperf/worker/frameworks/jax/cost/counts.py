@@ -12,7 +12,13 @@ from pytest_dlperf.worker.cost.folded_paths import folded, layers
 from pytest_dlperf.worker.cost.operator_sums import OperatorKey, OperatorSums
 from pytest_dlperf.worker.cost.places import Places
 from pytest_dlperf.worker.cost.spread import spread_of
-from pytest_dlperf.worker.frameworks.jax.cost.hlo_text import Array, Instruction, Module, name_of
+from pytest_dlperf.worker.frameworks.jax.cost.hlo_text import (
+    ANNOTATION,
+    Array,
+    Instruction,
+    Module,
+    name_of,
+)
 from pytest_dlperf.worker.frameworks.jax.cost.loops import Visit, Visits
 from pytest_dlperf.worker.frameworks.jax.cost.places import HloPlaces
 from pytest_dlperf.worker.frameworks.jax.cost.products import dtype_of_product, flops_of
@@ -24,10 +30,10 @@ from pytest_dlperf.worker.frameworks.jax.cost.replica_groups import (
 
 #: Instructions that compute nothing: what holds others, names of values, other views of them.
 _NO_WORK: Final = frozenset({
-    "add-dependency", "after-all", "async-done", "async-start", "async-update", "bitcast",
-    "broadcast", "call", "conditional", "constant", "copy", "domain", "get-dimension-size",
-    "get-tuple-element", "iota", "opt-barrier", "parameter", "partition-id", "recv-done",
-    "replica-id", "reshape", "send-done", "transpose", "tuple", "while",
+    ANNOTATION, "add-dependency", "after-all", "async-done", "async-start", "async-update",
+    "bitcast", "broadcast", "call", "conditional", "constant", "copy", "domain",
+    "get-dimension-size", "get-tuple-element", "iota", "opt-barrier", "parameter", "partition-id",
+    "recv-done", "replica-id", "reshape", "send-done", "transpose", "tuple", "while",
 })  # fmt: skip
 #: By the instruction.
 _COLLECTIVES: Final = {
@@ -43,8 +49,8 @@ _COLLECTIVES: Final = {
 _WHOLE_INPUT: Final = frozenset({"all-to-all", "permute", "reduce-scatter"})
 #: Calls of a library, or of XLA itself, that multiply nothing.
 _PLAIN_CALLS: Final = (
-    "AllocateBuffer", "AssumeGatherIndicesInBound", "PartialReduce", "Sharding", "SPMD", "TopK",
-    "annotate_device_placement", "mhlo.", "shape_assertion", "xla.sdy",
+    "AllocateBuffer", "AssumeGatherIndicesInBound", "PartialReduce", "TopK",
+    "annotate_device_placement", "mhlo.", "shape_assertion",
 )  # fmt: skip
 #: Instructions that read of an operand as much as they write, and no more.
 _READS_RESULT: Final = frozenset({"dynamic-slice", "gather", "slice"})

@@ -29,6 +29,10 @@ _ROW: Final = re.compile(r"(\d+) (.*)")
 _NUMBER: Final = re.compile(r"(\w+)=(\d+)")
 _OP_NAME: Final = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
 _OPENS, _CLOSES = "([{", ")]}"
+#: The opcode that the calls of this pattern have here: they say how an array is placed, and show
+#: it. Where programs are given to Shardy, or are partitioned, there are none.
+ANNOTATION: Final = "annotation"
+_PLACES: Final = re.compile(r'"(Sharding|SPMDFullToShardShape|SPMDShardToFullShape|xla\.sdy\..*)"')
 
 
 class Array(NamedTuple):
@@ -138,8 +142,13 @@ def _instruction(name: str, text: str) -> Instruction:
     operands = (inner,) if opcode[1] == "constant" else tuple(map(_operand, split(inner)))
     parts = (part.partition("=") for part in split(text[closed:]))
     attributes = {key.strip(): value.strip() for key, _, value in parts if key.strip()}
+    is_annotation = _PLACES.fullmatch(attributes.get("custom_call_target", ""))
     return Instruction(
-        name=name, opcode=opcode[1], arrays=arrays, operands=operands, attributes=attributes
+        name=name,
+        opcode=ANNOTATION if is_annotation else opcode[1],
+        arrays=arrays,
+        operands=operands,
+        attributes=attributes,
     )
 
 

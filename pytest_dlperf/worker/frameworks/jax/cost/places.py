@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 import re
 from pathlib import Path
 from typing import Final
@@ -36,14 +38,18 @@ class HloPlaces:
     def __init__(self, module: Module, places: Places) -> None:
         self._frames, self._places = module.frames, places
         self._functions: dict[int, str] = {}
+        self._lines: dict[str, dict[int, str]] = {}
 
     def place_of(self, instruction: Instruction, within: str = "") -> tuple[str, str]:
         """Return the path and the phase of an instruction, in calls that are named ``within``."""
         name = f"{within}{name_of(instruction)}"
         path = ".".join(scopes_of(name))
         if not path:
-            frame = _FRAME.search(instruction.attributes.get("metadata", ""))
-            path = self._function(int(frame[1])) if frame else ""
+            metadata = instruction.attributes.get("metadata", "")
+            if (frame := _FRAME.search(metadata)) is not None:
+                path = self._function(int(frame[1]))
+            elif (source := _SOURCE.search(metadata)) is not None:
+                path = self._function_at(source[1], int(source[2]))
         return path, phase_of(name)
 
     def line_of(self, instruction: Instruction) -> str:
@@ -75,6 +81,25 @@ class HloPlaces:
             path = f"{Path(frame.file).stem}.{name}"
         self._functions[number] = path
         return path
+
+    def _function_at(self, file: str, line: int) -> str:
+        """Return the innermost function around a line of the program; empty if none is."""
+        if not self._places.is_program(file):
+            return ""
+        if file not in self._lines:
+            self._lines[file] = _functions_by_line("".join(linecache.getlines(file)))
+        name = self._lines[file].get(line)
+        return f"{Path(file).stem}.{name}" if name else ""
+
+
+def _functions_by_line(source: str) -> dict[int, str]:
+    functions = {}
+    # Those within others come after them
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            last = node.end_lineno or node.lineno
+            functions.update(dict.fromkeys(range(node.lineno, last + 1), node.name))
+    return functions
 
 
 def scopes_of(name: str) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from pytest_dlperf.worker.frameworks.jax.cost.hlo_text import Computation, Instruction
+from pytest_dlperf.worker.frameworks.jax.cost.hlo_text import ANNOTATION, Computation, Instruction
 
 #: Instructions that show what their operands are: XLA makes no other array for them, or gives
 #: them to those that read them.
 _VIEWS: Final = frozenset({
-    "add-dependency", "async-done", "bitcast", "broadcast", "copy", "domain", "get-tuple-element",
-    "reshape", "transpose", "tuple",
+    ANNOTATION, "add-dependency", "async-done", "bitcast", "broadcast", "copy", "domain",
+    "get-tuple-element", "reshape", "transpose", "tuple",
 })  # fmt: skip
 #: Those that are there before anything is done, or whose numbers nothing has to hold.
 _GIVEN: Final = frozenset(
