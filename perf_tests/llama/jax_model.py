@@ -80,7 +80,7 @@ def placements(size: Size, *, shards: bool, splits: bool) -> Tree:
     block |= dict.fromkeys(_COLUMNS, PartitionSpec(None, dp, tp))
     block |= dict.fromkeys(_ROWS, PartitionSpec(None, tp, dp))
     return {
-        "embedding": PartitionSpec(dp, None),
+        "embedding": PartitionSpec(None, dp),
         "blocks": block,
         "norm": PartitionSpec(),
         "head": PartitionSpec(dp, tp),

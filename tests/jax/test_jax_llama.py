@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from jax.sharding import PartitionSpec
 
 from perf_tests.llama import jax_model
 from perf_tests.llama.recipe import SIZES, parameter_count
@@ -18,6 +19,25 @@ pytestmark = pytest.mark.jax
 def test_llama_has_the_parameters_of_its_size(name: str):
     made = jax.eval_shape(lambda key: jax_model.initial(SIZES[name], key), jax.random.key(0))
     assert sum(leaf.size for leaf in jax.tree.leaves(made)) == parameter_count(SIZES[name])
+
+
+@pytest.mark.parametrize("splits", [1, 8])
+@pytest.mark.parametrize("name", SIZES)
+def test_parameters_lie_evenly_on_512_devices(name: str, splits: int):
+    """JAX refuses others; the smallest model lies on as many as it is wide."""
+    size = SIZES[name]
+    length = {"dp": min(512, size.width) // splits, "tp": min(splits, size.kv_heads)}
+    parts = jax_model.placements(size, shards=True, splits=splits > 1)
+    made = jax.eval_shape(lambda key: jax_model.initial(size, key), jax.random.key(0))
+    is_part = lambda node: isinstance(node, PartitionSpec)  # noqa: E731
+    uneven = jax.tree.map(
+        lambda part, leaf: [
+            axis for axis, rows in zip(part, leaf.shape, strict=False)
+            if axis is not None and rows % length[axis]
+        ],
+        parts, made, is_leaf=is_part,
+    )  # fmt: skip
+    assert not any(jax.tree.leaves(uneven))
 
 
 @pytest.mark.nightly  # four launches; in CI test_jax_training.py has both ways to start
