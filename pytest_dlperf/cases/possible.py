@@ -172,10 +172,6 @@ def check_possible(
         _check_fp8(case, None if framework_known else installed)
 
 
-#: The frameworks whose steps can be traced without devices.
-_TRACED: Final = ("torch", "jax")
-
-
 def check_traceable(case: Case) -> None:
     """Raise ``NotRunError`` if the cost of a step of ``case`` cannot be traced at all."""
     if case.command:
@@ -183,10 +179,11 @@ def check_traceable(case: Case) -> None:
             "the cost of a program (command=) cannot be traced, as nobody sees its step",
             remedy="let a workload build the step",
         )
-    if case.framework not in _TRACED:
+    traced = [name for name, entry in FRAMEWORKS.items() if entry.lowest_traced is not None]
+    if case.framework not in traced:
         raise NotRunError(
             f"a step of {case.framework} cannot be traced; traced are those of "
-            f"{' and '.join(_TRACED)}"
+            f"{' and '.join(traced)}"
         )
 
 

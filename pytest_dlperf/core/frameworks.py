@@ -41,6 +41,8 @@ class FrameworkEntry(NamedTuple):
     has_memory_places: bool = False
     #: Whether operations of the backward pass are counted, and not of the forward pass alone.
     counts_backward: bool = False
+    #: The lowest version in which the cost of a step is traced; None: in none.
+    lowest_traced: tuple[int, ...] | None = None
     #: By precision, variables that its libraries read when they are loaded: set before its import.
     variables: Mapping[str, Mapping[str, str]] = {}
 
@@ -56,6 +58,8 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         has_profiles=True,
         has_memory_places=True,
         counts_backward=True,
+        # FSDP2 moved to where a trace follows it
+        lowest_traced=(2, 6),
     ),
     "paddle": FrameworkEntry(
         worker="Paddle",
@@ -87,5 +91,6 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         drives_several=True,
         has_profiles=True,
         counts_backward=True,
+        lowest_traced=(0, 6, 1),
     ),
 }

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn import functional as F
 
@@ -269,6 +269,29 @@ def build_waits(job: Any) -> Callable[[], torch.Tensor]:
         loss.cpu()
         x.tolist()
         return loss
+
+    return step
+
+
+@torch.library.custom_op("costly::moved", mutates_args=())
+def moved(x: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return x.to(device, copy=True)
+
+
+@moved.register_fake
+def _(x: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return x.new_empty(x.shape, device=device)
+
+
+def build_by_name(job: Any) -> Callable[[], torch.Tensor]:
+    """Names the arguments of a mesh, and no argument that is a device."""
+    x = torch.randn(8, WIDTH, device=job.device)
+    mesh = DeviceMesh(device_type=job.device.type, mesh=[0, 2])
+
+    def step() -> torch.Tensor:
+        out = moved(x, job.device)
+        dist.all_reduce(out, group=mesh.get_group())
+        return out.sum()
 
     return step
 

@@ -14,6 +14,7 @@ import torch
 
 from perf_tests.llama.recipe import SIZES, parameter_count
 from perf_tests.llama.torch_model import Llama
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.wire_cost import COST_RECORD, StageCost
 from pytest_dlperf.judge.cost import cost_comparison, cost_findings
 from tests.helpers.gloo_ranks import reports_of
@@ -34,6 +35,7 @@ pytestmark = [
         "ignore:.*deprecated:FutureWarning",
         "ignore:.*deprecated:DeprecationWarning",
         "ignore:FSDP2-wrapped",
+        "ignore:DTensor random operators may not",
     ),
 ]
 LLAMA = "perf_tests.llama.torch_train:build"
@@ -210,6 +212,13 @@ def test_gather_over_another_dimension_is_told(tmp_path: Path):
     )
 
 
+def test_arguments_of_meshes_and_operators_are_named_or_not(tmp_path: Path):
+    stage = stage_of(traced("tests.torch.costly:build_by_name", tmp_path, world_size=4))
+    [reduced] = stage["collectives"]
+    assert (reduced["kind"], reduced["ranks"]) == ("all-reduce", 2)
+    assert [o["name"] for o in stage["operators"]] == ["moved", "sum"]
+
+
 def test_hybrid_shards_gather_within_nodes_and_reduce_over_them(tmp_path: Path):
     stage = stage_of(
         traced("tests.torch.costly:build_hybrid", tmp_path, world_size=64, parallel="hsdp")
@@ -283,6 +292,20 @@ def test_another_framework_is_a_problem(tmp_path: Path):
 
     record = _traced(arguments_of("anything:build", tmp_path, framework="paddle"))
     assert "traced in torch and jax" in record["problem"]
+
+
+def test_an_older_version_is_a_problem_that_says_which_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from pytest_dlperf.worker.cost.__main__ import _traced
+
+    lowest = FRAMEWORKS["torch"].lowest_traced
+    assert lowest is not None
+    needed = f"torch>={'.'.join(map(str, lowest))}"
+    monkeypatch.setattr(torch, "__version__", f"{lowest[0]}.{lowest[1] - 1}.9+cu121")
+    problem = _traced(arguments_of("anything:build", tmp_path))["problem"]
+    assert f"a trace needs {needed}, and this is torch" in problem
+    assert f"pip install '{needed}'" in problem
 
 
 @pytest.mark.nightly(reason="imports Dynamo, which takes long")

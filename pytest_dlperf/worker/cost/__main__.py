@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
 import sys
 import time
-from typing import Final, NoReturn
+from typing import NoReturn
 
+from pytest_dlperf.core.frameworks import FRAMEWORKS
 from pytest_dlperf.core.wire_cost import COST_FORMAT, CostRecord
 from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker.arguments import Arguments
@@ -29,45 +32,35 @@ def main() -> None:
 def _traced(arguments: Arguments) -> CostRecord:
     # No library may find a GPU, not even to ask for its name
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    trace_of = _TRACES.get(arguments.framework)
-    if trace_of is None:
-        return CostRecord(
-            format=COST_FORMAT,
-            problem=f"the cost of a step is traced in {' and '.join(_TRACES)}, and this case is "
-            f"one of {arguments.framework}; measure it",
+    name = arguments.framework
+    lowest = FRAMEWORKS[name].lowest_traced if name in FRAMEWORKS else None
+    if lowest is None:
+        traced = [each for each, entry in FRAMEWORKS.items() if entry.lowest_traced]
+        return _problem(
+            f"the cost of a step is traced in {' and '.join(traced)}, and this case is one of "
+            f"{name}; measure it"
         )
-    return trace_of(arguments)
-
-
-def _in_torch(arguments: Arguments) -> CostRecord:
+    version = importlib.import_module(name).__version__
+    numbers = tuple(map(int, re.findall(r"\d+", version)[: len(lowest)]))
+    if any(numbers) and numbers < lowest:
+        needed = f"{name}>={'.'.join(map(str, lowest))}"
+        return _problem(
+            f"a trace needs {needed}, and this is {name} {version}; pip install "
+            f"'{needed}', or measure this case"
+        )
     try:
-        from pytest_dlperf.worker.frameworks.torch.cost.trace import trace
+        module = importlib.import_module(f"pytest_dlperf.worker.frameworks.{name}.cost.trace")
     except ImportError as error:
-        import torch
-
-        return _too_old("PyTorch", torch.__version__, error)
-    return trace(arguments)
-
-
-def _in_jax(arguments: Arguments) -> CostRecord:
-    try:
-        from pytest_dlperf.worker.frameworks.jax.cost.trace import trace
-    except ImportError as error:
-        import jax
-
-        return _too_old("JAX", jax.__version__, error)
-    return trace(arguments)
+        return _problem(
+            f"{name} {version} lacks what a trace imports ({error}); install a newer "
+            f"pytest-dlperf or an older {name}, or measure this case"
+        )
+    record: CostRecord = module.trace(arguments)
+    return record
 
 
-def _too_old(name: str, version: str, error: ImportError) -> CostRecord:
-    return CostRecord(
-        format=COST_FORMAT,
-        problem=f"{name} {version} has not what a trace needs ({error}); upgrade it, or measure "
-        "this case",
-    )
-
-
-_TRACES: Final = {"torch": _in_torch, "jax": _in_jax}
+def _problem(words: str) -> CostRecord:
+    return CostRecord(format=COST_FORMAT, problem=words)
 
 
 def _leave() -> NoReturn:

@@ -21,7 +21,7 @@ from torch.utils import _foreach_utils as foreach
 from torch.utils import _pytree as trees
 
 from pytest_dlperf.worker.cost.places import Places
-from pytest_dlperf.worker.cost.replaced import replaced, wrapped
+from pytest_dlperf.worker.cost.replaced import given, replaced, wrapped
 
 #: The device of a trace.
 DEVICE: Final = torch.device("cpu", 0)
@@ -59,6 +59,8 @@ def fake_device(places: Places, *, as_gpu: bool) -> Iterator[None]:
         ):
             opened.enter_context(wrapped(owner, name, wrap))
         opened.enter_context(replaced(torch, "Generator", _Generator))
+        for name in ("record_event", "wait_event"):
+            opened.enter_context(given(torch.cpu.Stream, name, lambda *_: torch.cpu.Event()))
         if as_gpu:
             opened.enter_context(replaced(FakeTensor, "device", _shown_device(places)))
             opened.enter_context(replaced(FakeTensor, "is_cuda", _shown_is_cuda(places)))

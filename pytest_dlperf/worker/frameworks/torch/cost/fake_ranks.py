@@ -79,10 +79,16 @@ class FakeRanks:
 
         def noted(initialise: Callable[..., None]) -> Callable[..., None]:
             @functools.wraps(initialise)
-            def initialised(mesh: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+            def initialised(
+                # Not named as the original's second argument, which is given by name, too
+                made: Any,
+                device_type: str,
+                *args: Any,
+                **kwargs: Any,
+            ) -> None:
                 with _disable_current_modes():
-                    initialise(mesh, _type(device_type), *args, **kwargs)
-                meshes.append(mesh)
+                    initialise(made, _type(device_type), *args, **kwargs)
+                meshes.append(made)
 
             return initialised
 

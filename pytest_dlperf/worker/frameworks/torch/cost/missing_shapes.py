@@ -1,6 +1,7 @@
 """Shapes of what operators return for which PyTorch has no implementation without data.
 
 Of the rows of a dense tensor that a sparse one has, for a sparse optimizer: as many as that has.
+Of collectives, before PyTorch had one of its own: what the group returns, which does nothing.
 Of synchronised batch normalisation, as ``aten/src/ATen/native/cuda/Normalization.cu`` of
 https://github.com/pytorch/pytorch makes them: sums of half precision are in float32.
 """
@@ -8,6 +9,7 @@ https://github.com/pytorch/pytorch makes them: sums of half precision are in flo
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -50,16 +52,33 @@ _SHAPES: Final[Mapping[str, Callable[..., Any]]] = {
 @contextlib.contextmanager
 def missing_shapes() -> Iterator[None]:
     """Let these operators return tensors without data while open."""
-    with _registered("Meta", _SHAPES), _registered("SparseMeta", {"sparse_mask": _masked}):
+    with (
+        _registered("aten", "Meta", _SHAPES),
+        _registered("aten", "SparseMeta", {"sparse_mask": _masked}),
+        _registered("c10d", "Meta", _collectives()),
+    ):
         yield
 
 
+def _collectives() -> dict[str, Callable[..., Any]]:
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+    on_cpu = torch._C._dispatch_get_registrations_for_dispatch_key("CPU")
+    names = (name.removeprefix("c10d::") for name in on_cpu if name.startswith("c10d::"))
+    return {
+        name: functools.partial(getattr(torch.ops.c10d, name).default.redispatch, keys)
+        for name in names
+        if "." not in name
+    }
+
+
 @contextlib.contextmanager
-def _registered(key: str, shapes: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    library = torch.library.Library("aten", "IMPL", key)
+def _registered(
+    namespace: str, key: str, shapes: Mapping[str, Callable[..., Any]]
+) -> Iterator[None]:
+    library = torch.library.Library(namespace, "IMPL", key)
     try:
         for name, shape in shapes.items():
-            operator = getattr(torch.ops.aten, name).default
+            operator = getattr(getattr(torch.ops, namespace), name).default
             if not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key):
                 library.impl(name, shape)
         yield
