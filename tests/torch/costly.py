@@ -152,6 +152,15 @@ def build_unique(job: Any) -> Callable[[], torch.Tensor]:
     return step
 
 
+def build_numpy(job: Any) -> Callable[[], torch.Tensor]:
+    x = torch.randn(8, device=job.device)
+
+    def step() -> torch.Tensor:
+        return x * float(x.cpu().numpy().mean())
+
+    return step
+
+
 def build_mask(job: Any) -> Callable[[], torch.Tensor]:
     x = torch.randn(8, 4, device=job.device)
 
@@ -292,6 +301,19 @@ def build_by_name(job: Any) -> Callable[[], torch.Tensor]:
         out = moved(x, job.device)
         dist.all_reduce(out, group=mesh.get_group())
         return out.sum()
+
+    return step
+
+
+def build_dropped(job: Any) -> Callable[[], torch.Tensor]:
+    """Reduces tensors that nobody uses, whose memory others get."""
+    x = torch.randn(8, WIDTH, device=job.device)
+
+    def step() -> torch.Tensor:
+        for _ in range(20):
+            dist.all_reduce(torch.empty_like(x), async_op=True)
+            torch.empty_like(x).fill_(0.0)
+        return x.sum()
 
     return step
 

@@ -160,6 +160,7 @@ def test_gathered_gradient_is_one_collective_more(tmp_path: Path):
         ("build_exiting", "ended its process by SystemExit(3)", True),
         ("build_unknown", "register_fake", True),
         ("build_unique", "depends on numbers, which a trace has not", True),
+        ("build_numpy", ".numpy() needs numbers of the device, which a trace has not", True),
         ("build_absent", "has no function 'build_absent'", False),
     ],
 )
@@ -210,6 +211,13 @@ def test_gather_over_another_dimension_is_told(tmp_path: Path):
     assert findings[0].text("what") == (
         "all-gather among dp (2 ranks, 2 apart) in place of tp (2 ranks, 1 apart)"
     )
+
+
+def test_a_tensor_at_the_address_of_another_is_no_use_of_it(tmp_path: Path):
+    """Where the memory of a dropped tensor goes differs from trace to trace."""
+    stage = stage_of(traced("tests.torch.costly:build_dropped", tmp_path, world_size=4))
+    [reduced] = stage["collectives"]
+    assert reduced["calls"] == reduced["overlapped"] == 20
 
 
 def test_arguments_of_meshes_and_operators_are_named_or_not(tmp_path: Path):

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import torch
 import torch.distributed as dist
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from pytest_dlperf.core.wire_cost import CollectiveCost
 from pytest_dlperf.worker.cost.replaced import wrapped
 from pytest_dlperf.worker.cost.spread import spread_of
-from pytest_dlperf.worker.frameworks.torch.cost.storages import dtype_of, key_of, tensors_in
+from pytest_dlperf.worker.frameworks.torch.cost.storages import (
+    dtype_of,
+    key_of,
+    storage_of,
+    tensors_in,
+)
 
 #: Namespaces of operators that are collectives, or what belongs to them.
 NAMESPACES: Final = frozenset({"c10d", "_c10d_functional"})
@@ -80,6 +86,8 @@ class _Call:
     begun_at: int
     overlapped: bool = False
     storages: tuple[int, ...] = ()
+    #: While it is open, so that no other storage gets the address, and so the number, of one.
+    addresses: list[StorageWeakRef] = field(default_factory=list)
 
 
 class Collectives:
@@ -144,6 +152,8 @@ class Collectives:
         call = self._calls[-1]
         written = tensors_in(out) or tensors_in(kwargs) or tensors_in(args[:1])
         call.storages = tuple(map(key_of, written))
+        storages = map(storage_of, written)
+        call.addresses = [StorageWeakRef(each) for each in storages if each is not None]
         for storage in call.storages:
             self._open[storage] = call
 
@@ -177,6 +187,7 @@ class Collectives:
         call.overlapped = call.overlapped or self.launches > call.begun_at
         for storage in call.storages:
             self._open.pop(storage, None)
+        call.addresses.clear()
 
     def _with_work(self, method: Any) -> Any:
         def started(*args: Any, **kwargs: Any) -> Any:

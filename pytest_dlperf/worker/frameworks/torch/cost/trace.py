@@ -292,6 +292,11 @@ def _problem(error: BaseException) -> str:
             f"{words.splitlines()[0][:300]} Register one by torch.library.register_fake, or "
             "measure this case"
         )
+    if ".numpy() is not supported" in words:
+        return (
+            ".numpy() needs numbers of the device, which a trace has not; keep it out of the "
+            "step, or measure this case"
+        )
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     if any("/torch/cuda/" in file for file in files) or "NVIDIA driver" in words:
         return (
