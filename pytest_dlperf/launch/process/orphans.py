@@ -34,9 +34,9 @@ class Adoption:
 
     def look(self, supervisor: subprocess.Popen[bytes]) -> None:
         """Note this process's children, while the supervisor lives: none of them is an orphan."""
-        found = set(children(os.getpid()))
+        own_children = set(children(os.getpid()))
         if supervisor.poll() is None:
-            self._children = found
+            self._children = own_children
 
     def end_orphans(self) -> None:
         """Kill the orphans, and what they have started."""

@@ -91,14 +91,14 @@ def descendants(pid: int) -> list[int]:
     listing = subprocess.run(
         ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
     ).stdout
-    children: dict[int, list[int]] = {}
+    by_parent: dict[int, list[int]] = {}
     for line in listing.splitlines():
         child, parent = map(int, line.split())
-        children.setdefault(parent, []).append(child)
-    pids, todo = [], list(children.get(pid, []))
+        by_parent.setdefault(parent, []).append(child)
+    pids, todo = [], list(by_parent.get(pid, []))
     while todo:
         pids.append(todo.pop())
-        todo += children.get(pids[-1], [])
+        todo += by_parent.get(pids[-1], [])
     return pids
 
 
@@ -106,14 +106,14 @@ def _linux_descendants(pid: int) -> list[int]:
     pids: list[int] = []
     todo = [pid]
     while todo:
-        found = children(todo.pop())
-        pids += found
-        todo += found
+        own_children = children(todo.pop())
+        pids += own_children
+        todo += own_children
     return pids
 
 
 def children(pid: int) -> list[int]:
-    """Return the pids of the children of ``pid``, also those that have ended; none off Linux."""
+    """Return the pids of the children of ``pid``, also of ended ones; none off Linux."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:

@@ -63,7 +63,7 @@ class Freezer:
     def __init__(self, folder: str, cgroup: Cgroup | None) -> None:
         self._folder = folder
         self._cgroup = cgroup
-        #: The child of this process whose exit code it waits for itself.
+        #: The child of this process that is not reaped here; None before there is one.
         self._launcher_pid: int | None = None
         #: Processes that were there at the last look, and at the one before.
         self._living: set[int] = set()
@@ -88,10 +88,11 @@ class Freezer:
                 self._cgroup.add(os.getpid())
 
     def started(self, launcher_pid: int) -> None:
-        """Reap, from now on, the children of this process that have ended, but not this one.
+        """Have each freeze reap the ended children of this process, but not the launcher.
 
-        Orphans of the run are among them. One that goes on in a child, whose child goes on,
-        leaves so many that to look at all of them takes longer than the last of them lives.
+        Who has started the launcher asks for its exit code; the others are orphans of the run. A
+        program that goes on in a child, which goes on in one of its own, leaves so many of them
+        that to look at all takes longer than its last process lives.
         """
         self._launcher_pid = launcher_pid
 
@@ -108,8 +109,8 @@ class Freezer:
             outside = self._outside()
             goes_on = self._stop(outside, refused)
             first_told_s = min(first_told_s, self._told_s)
-            # Twice the same, and none has ended: a child whose parent ends meanwhile is in
-            # neither's list
+            # Twice the same, and no orphan has ended: a child whose parent ends between two reads
+            # of /proc is in neither's list
             if not goes_on and outside == before and not has_reaped:
                 break
             before = outside
@@ -154,13 +155,15 @@ class Freezer:
         self._guard.watch(self._known_processes | self._stopped)
 
     def _reap(self) -> bool:
-        """Return whether there was one to reap."""
+        """Reap the orphans of the run that have ended; return whether there were any."""
         if self._launcher_pid is None:
             return False
         reaped = 0
         for pid in children(os.getpid()):
             if pid not in (self._launcher_pid, self._guard.pid):
-                reaped += bool(os.waitpid(pid, os.WNOHANG)[0])
+                # The kernel reaps them where SIGCHLD is ignored
+                with contextlib.suppress(ChildProcessError):
+                    reaped += bool(os.waitpid(pid, os.WNOHANG)[0])
         return reaped > 0
 
     def _freeze_cgroup(self) -> str:
@@ -224,7 +227,7 @@ class Freezer:
     def _outside(self) -> list[int]:
         """Return the processes of the run that the cgroup does not have, parents first."""
         inside = self._cgroup.processes() if self._cgroup is not None else set()
-        # First, as it looks at all of the host: one that forks and ends lives for moments
+        # Before the tree: it looks at all of the host, and the tree changes within moments
         named = self._named_processes()
         tree = dict.fromkeys(descendants(os.getpid()))
         for pid in named - tree.keys():

@@ -51,7 +51,7 @@ class NodeTurns:
         self._freezer.join()
 
     def started(self, launcher_pid: int) -> None:
-        """Have the ended orphans of the run reaped from now on, but not its launcher."""
+        """Have each freeze reap the ended orphans of the run, but not its launcher."""
         self._freezer.started(launcher_pid)
 
     @property
@@ -131,7 +131,7 @@ class GivenTurns:
         self._node.join()
 
     def started(self, launcher_pid: int) -> None:
-        """Have the ended orphans of the run reaped from now on, but not its launcher."""
+        """Have each freeze reap the ended orphans of the run, but not its launcher."""
         self._node.started(launcher_pid)
 
     @property

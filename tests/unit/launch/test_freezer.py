@@ -68,11 +68,21 @@ def test_it_stands_still_and_goes_on(tmp_path: Path, program: str, by: str):
 
 def test_what_has_ended_is_not_looked_at_again(tmp_path: Path):
     with FrozenRun(tmp_path, "goes_from_one_to_the_next", "signals") as run:
-        wait_until(lambda: len(run.counts()) >= 3)
+        wait_until(lambda: len(run.counts()) >= 20)
         assert run.order("freeze") == ""
-        launcher, *ended = [pid for pid in children(run.holder.pid) if letter(pid) in "ZX"]
-        assert launcher == run.launcher  # its exit code is asked for by who has started it
-        assert not ended
+        ended = [pid for pid in children(run.holder.pid) if letter(pid) in "ZX"]
+        assert run.launcher in ended  # its exit code is asked for by who has started it
+        assert len(ended) < 10  # the last ones may end while they are told to stop
+
+
+def test_a_child_that_the_kernel_has_reaped_is_no_error(monkeypatch: pytest.MonkeyPatch):
+    freezer = Freezer("/nowhere", None)
+    monkeypatch.setattr(freezer, "_outside", list)
+    freezer.started(os.getpid())
+    # As where SIGCHLD is ignored, and it ends between the two: above the pids of Linux
+    monkeypatch.setattr("pytest_dlperf.launch.turns.freezer.children", lambda pid: [2**22])
+    assert freezer.freeze() == ""
+    freezer.close()
 
 
 def test_a_run_that_begins_processes_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch):
