@@ -86,6 +86,12 @@ def test_an_index_shows_links_that_lead_to_the_tag(tracked: set[str], tmp_path: 
     assert f"Project-URL: Homepage, {address}\n" in metadata
 
 
+def test_a_release_writes_its_address_after_the_tests_and_before_the_build() -> None:
+    workflow = (ROOT / ".github/workflows/release.yml").read_text("utf-8")
+    steps = re.findall(r"tox -e package|write_address\.py|python -m build", workflow)
+    assert steps == ["tox -e package", "write_address.py", "python -m build"]
+
+
 def test_the_citation_is_of_this_version(built: Path) -> None:
     citation = (ROOT / "CITATION.cff").read_text("utf-8")
     version = one(built, "*.whl").name.split("-")[1]
