@@ -82,7 +82,7 @@ def _unfinished(planned: Planned, resources: Resources, why: str) -> Outcome | N
 def outcome_so_far(planned: Planned, resources: Resources) -> Outcome:
     """Return what the results say of a case while it is measured: they may be all that is left."""
     reason = (
-        "the case was measured when this was written: its session still runs, or pytest was "
+        "this was written before the case had a verdict: its session still runs, or pytest was "
         "killed, or ended at once, as by pytest-timeout's method thread"
     )
     return resources.checkout.written_into(
