@@ -192,6 +192,8 @@ def bench_of(
         watcher=_Lines(),
         workdir=workdir,
         side_by_side=SideBySide(against=before, now=now, arms=arms),
+        # Nothing follows the verdict, which is printed all the same
+        interrupted=lambda interrupt: None,
     )
 
 

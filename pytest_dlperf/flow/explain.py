@@ -75,6 +75,14 @@ def _is_slower(judgement: Judgement) -> bool:
     return judgement.speed_verdict is Verdict.REGRESSED
 
 
+def slower_rate(judgement: Judgement) -> Comparison:
+    """Return the rate that profiles are to show: the whole window's where it alone regressed."""
+    window = judgement.metrics.get("whole_window")
+    rates = [judgement.throughput, *([window] if window is not None else [])]
+    regressed = [rate for rate in rates if rate.verdict is Verdict.REGRESSED]
+    return (regressed or rates)[0]
+
+
 def _grown_memory(judgement: Judgement) -> Comparison | None:
     """Return the comparison of the peak memory, where it regressed."""
     memory = judgement.metrics.get("peak_memory")
@@ -96,7 +104,7 @@ def explain(
     """
     now = order[1]
     judgement = measured.judgement
-    rate, memory = judgement.throughput, _grown_memory(judgement)
+    rate, memory = slower_rate(judgement), _grown_memory(judgement)
     profiles: dict[str, list[Profile]] = {side: [] for side in runners}
     runner = runners[now]
     if why := _cannot(case, runner, measured, launches=len(order)):
@@ -104,7 +112,7 @@ def explain(
     runner.bench.watcher.notice(
         case,
         f"{judgement.title}: {judgement.first_line}; explains the verdict: {len(order)} more "
-        "launches with a profile, not judged (Ctrl-C leaves them out)",
+        "launches with a profile, not judged (Ctrl-C ends here, and keeps the verdict)",
     )
     note = ""
     traces: dict[str, str] = {}
