@@ -299,7 +299,7 @@ class _Pairs:
         if self._alternates:
             return self._one_after_the_other(number, wanted, scaling=scaling)
         watcher = self._runners[NOW].bench.watcher
-        watcher.run_starts(self._case, 2 * number - 1, 2 * wanted, self._arms[BEFORE].name)
+        watcher.run_starts(self._case, 2 * number - 1, 2 * wanted)  # of both versions at once
         try:
             pair = launch_in_turns(
                 self._case,
@@ -331,9 +331,11 @@ class _Pairs:
         if self._alternates:
             return
         watcher = self._runners[NOW].bench.watcher
-        watcher.run_ended(self._case, pair[BEFORE].summary)
-        watcher.run_starts(self._case, 2 * number, 2 * wanted, self._arms[NOW].name)
-        watcher.run_ended(self._case, pair[NOW].summary)
+        for position, side in enumerate((BEFORE, NOW)):
+            watcher.run_starts(
+                self._case, 2 * number - 1 + position, 2 * wanted, self._arms[side].name
+            )
+            watcher.run_ended(self._case, pair[side].summary)
 
     def _one_after_the_other(
         self, number: int, wanted: int, *, scaling: bool

@@ -20,7 +20,7 @@ class Watcher(Protocol):
         ...
 
     def run_starts(self, case: Case, number: int, of: int, version: str = "") -> None:
-        """Note that run ``number`` of at least ``of`` is launched; of pairs, of which version."""
+        """Note that run ``number`` of at least ``of`` is launched, and of which version of two."""
         ...
 
     def tick(self, case: Case, workdir: Path) -> None:
