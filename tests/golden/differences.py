@@ -56,8 +56,8 @@ def _says_more(record: Record, was: Output, now: Output) -> bool:
 
 
 def _says_what_is_unsteady(record: Record, was: Output, now: Output) -> bool:
-    before, _, remedy = now["reason"].rpartition("runs of its pairs vary or drift too much")
-    return was["reason"] == before.rstrip("\n; ") and remedy == "; measure again"
+    before, _, remedy = now["reason"].rpartition("look at the records of its pairs")
+    return was["reason"] == before.rstrip("\n; ") and remedy == ", and measure again"
 
 
 def _names_the_fixed_number(record: Record, was: Output, now: Output) -> bool:
@@ -199,7 +199,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     ),
     Difference(
         name="what to do where pairs are unsteady",
-        why="Two stages said that pairs were unsteady, and neither why nor what to do.",
+        why="Two stages said that pairs were unsteady, and not what to do.",
         is_seen=_says_what_is_unsteady,
         fields=frozenset({"reason", "details"}),
     ),

@@ -25,7 +25,7 @@ def _pairs_decided(finding: Finding, options: Options) -> str:
     if finding.text("verdict") == "inconclusive":
         return with_remedy(line, remedy_of(finding, options))
     if finding.text("verdict") == "unsteady":
-        return with_remedy(line, "runs of its pairs vary or drift too much; measure again")
+        return with_remedy(line, "look at the records of its pairs, and measure again")
     return line
 
 

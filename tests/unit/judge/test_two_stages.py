@@ -113,6 +113,11 @@ def by_sessions(verdict: Verdict, change: float) -> Judgement:
     return judged
 
 
+def by_pairs_with(problem: str) -> Judgement:
+    undecided = rate(Verdict.INCONCLUSIVE, -0.03)
+    return judged_by(undecided, kind=Kind.PAIRS, than="1a2b3c4", problem=problem)
+
+
 def by_pairs(verdict: Verdict, change: float) -> Judgement:
     judged = judged_by(rate(verdict, change), kind=Kind.PAIRS, than="1a2b3c4")
     assert judged.verdict is verdict
@@ -148,6 +153,16 @@ def test_a_changed_environment_is_kept_apart_from_the_code(code: Judgement, word
     assert first.startswith(f"8.0 % slower than stored; {words}; {TORCH}")
     assert "--dlperf-against='torch==2.12.1' measures that" in found.reason
     assert lines_of(STORED, code) == {*found.details}
+
+
+def test_pairs_that_cannot_be_trusted_say_what_to_do_and_no_reason_that_is_not_theirs() -> None:
+    unsteady = by_pairs_with(problem="clocks-disagree")
+    found = decided_by_pairs(STORED, unsteady, against="1a2b3c4", environment=())
+    assert found.verdict is Verdict.UNSTEADY
+    first, remedy, *_ = found.reason.split("\n")
+    assert first.endswith(": unsteady")
+    assert remedy == "look at the records of its pairs, and measure again"
+    assert "it was so" in found.text
 
 
 def test_what_is_not_known_of_the_environment_is_no_reason_to_pass_a_slowdown() -> None:
