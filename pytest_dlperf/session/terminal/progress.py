@@ -121,7 +121,8 @@ class Live(Quiet):
         #: The version that the run measures, where two are compared.
         self._version = ""
         self._run_s: float | None = None
-        self._place = (0, 0.0)
+        #: How far each launch had come, and when that was seen: a pair has two at once.
+        self._places: dict[Path, tuple[int, float]] = {}
         #: Work of an iteration by a case's last run: its program may say another than the case.
         self._work: dict[str, float] = {}
         #: The last rate and time left, as they are shown until there are others.
@@ -168,7 +169,8 @@ class Live(Quiet):
         super().run_starts(case, number, of)
         self._number, self._of, self._version = number, max(number, of), version
         self._told_s = self._began_s = time.monotonic()
-        self._place, self._rate = (0, 0.0), ""
+        self._places.clear()
+        self._rate = ""
         if self._moving:
             self._move(case, STARTING)
 
@@ -181,7 +183,7 @@ class Live(Quiet):
         if iterations < 0:
             self._run_goes_on(case, STARTING)
             return
-        before, at_s = self._place
+        before, at_s = self._places.get(workdir, (0, 0.0))
         now_s = time.monotonic()
         # The one before may have been followed by seconds of warm-up
         is_paused = case.protocol.warmup_s and before < case.protocol.warmup <= iterations
@@ -196,7 +198,7 @@ class Live(Quiet):
                 f"{self._time_left(case, iterations, step_s)}"
             )
         if iterations != before:
-            self._place = (iterations, now_s)
+            self._places[workdir] = (iterations, now_s)
         self._run_goes_on(case, f"{iterations}/{case.protocol.iterations}{self._rate}")
 
     def _run_goes_on(self, case: Case, words: str) -> None:

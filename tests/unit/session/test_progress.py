@@ -94,6 +94,24 @@ def test_where_no_line_moves_a_trace_is_told_of_every_ten_seconds(
     ]
 
 
+def test_the_two_launches_of_a_pair_have_a_rate_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    live = live_on(terminal)
+    live.run_starts(case(), 1, 6)
+    arms = tmp_path / "before", tmp_path / "now"
+    for second in (1, 2):
+        for number, arm in enumerate(arms):  # the second is ahead by an iteration, and looked at
+            clock = second + number / 1000  # a millisecond later
+            monkeypatch.setattr(progress.time, "monotonic", lambda clock=clock: clock)
+            arm.mkdir(exist_ok=True)
+            state = struct.pack("<qd", 10 * second + number, 1.0)
+            (arm / "rank00000.progress").write_bytes(state)
+            live.tick(case(), arm)
+    assert all(" 10.00 iterations/s" in line for line in terminal.lines[-2:]), terminal.lines
+
+
 def test_where_no_line_moves_a_run_is_told_of_every_minute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
 ) -> None:
