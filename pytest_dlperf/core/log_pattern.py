@@ -22,7 +22,8 @@ class LogPattern:
     regex: str
     #: More of them, where a record is over several lines.
     further: tuple[str, ...] = ()
-    scope: Scope = "global"
+    #: Empty: ``global``, unless the log says that rates are of a part of the devices.
+    scope: Scope | Literal[""] = ""
     #: Empty: ``window``, unless the numbers show that it matters.
     averaging: Averaging | Literal[""] = ""
     #: Empty: the case's.
@@ -39,7 +40,7 @@ class LogPattern:
         for regex, own in zip(self.regexes, groups, strict=True):
             _check_groups(regex, own)
         for name, value, choices in (
-            ("scope", self.scope, get_args(Scope)),
+            ("scope", self.scope or "global", get_args(Scope)),
             ("averaging", self.averaging or "window", get_args(Averaging)[:3]),
         ):
             if value not in choices:
@@ -101,7 +102,7 @@ def _check_groups(regex: str, groups: set[str]) -> None:
 def pattern(
     regex: str,
     *further: str,
-    scope: Scope = "global",
+    scope: Scope | Literal[""] = "",
     averaging: Averaging | Literal[""] = "",
     unit: str = "",
 ) -> LogPattern:
@@ -112,7 +113,8 @@ def pattern(
     ``data`` or ``data_milliseconds`` (of waiting), ``loss`` and ``grad_norm``; of these two a line
     that names them is read without the groups. Where they are on several lines,
     ``further`` patterns find them: a line without a step belongs to the last step before it.
-    With ``step`` alone the time stamps of the lines say how long iterations took. ``averaging``
-    is ``window`` if it is left out. Raises ``UsageError`` for one that cannot be used.
+    With ``step`` alone the time stamps of the lines say how long iterations took. ``scope``
+    is ``global`` and ``averaging`` ``window`` if it is left out. Raises ``UsageError`` for one
+    that cannot be used.
     """
     return LogPattern(regex=regex, further=further, scope=scope, averaging=averaging, unit=unit)

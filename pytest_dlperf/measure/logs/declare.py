@@ -224,6 +224,8 @@ class Format:
     #: not grow with a new epoch; ``stalls``: runs on, and may stay the same for iterations that
     #: count.
     counter: Literal["epoch", "global", "either", "stalls"] = "epoch"
+    #: False where nobody said whose rate it is, and ``global`` is assumed.
+    is_scope_said: bool = True
     #: False where nobody said what a rate is a mean over, and ``window`` is assumed.
     is_averaging_said: bool = True
     #: Set where the rate is a mean that keeps this share of itself at each step, and the time is

@@ -13,6 +13,7 @@ from pytest_dlperf.measure.logs import (
     benchmark_settings,
     device_words,
     image_sizes,
+    part_words,
     path_words,
     update_batch,
     yolo_settings,
@@ -414,6 +415,8 @@ class Facts:
     #: TensorFlow's models print this if the batch is not that of all.
     per_replica: bool = False
     precision: str | None = None
+    #: A sentence that rates are of a part of the devices; it is compared with a pattern alone.
+    rate_of_part: str = ""
     #: The text that shows that the run was killed.
     killed_by: str = ""
     #: Two values of one word, where a log has them: it holds runs on other devices.
@@ -457,6 +460,7 @@ class Facts:
         self.nodes = self.nodes or self._devices_in(block, _NODES, keep=keep)
         self.per_replica = self.per_replica or _PER_REPLICA in block
         self.image_size = self.image_size or image_sizes.image_size(block)
+        self.rate_of_part = self.rate_of_part or part_words.rate_of_part(block)
         settings = without_line_tags(block)
         self.batch_size = self.batch_size or batch_size(settings)
         if (sizes := benchmark_settings.sizes(settings)) is not None:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.measure.logs import spans
+from pytest_dlperf.measure.logs import drift, spans
 from pytest_dlperf.measure.logs.declare import Format
 from pytest_dlperf.measure.logs.rules import Selection
 from pytest_dlperf.measure.logs.spans import RateSeries
@@ -23,6 +23,8 @@ from pytest_dlperf.measure.logs.spans import RateSeries
 SLOW: Final = 4.0
 #: No number is given where the ways to count differ by such a factor.
 _APART: Final = 1.5
+#: The same where prints drift as means since the begin do.
+_APART_BY_DRIFT: Final = 1.03
 #: Nor where the log's own mean of all iterations does.
 _APART_FROM_MEAN: Final = 1.15
 
@@ -100,10 +102,12 @@ def _sample_of(selection: Selection, fmt: Format) -> Sample:
     series = selection.series
     if fmt.by_clock and (jump := _jump_of_clock(selection)):
         return Sample(selection=selection, jump=jump)
-    if selection.throughput is None or not (series.iterations > 1).any():
+    if selection.throughput is None:
         return Sample(selection=selection)
     if not fmt.is_averaging_said:
         return _sample_of_unsaid(selection)
+    if not (series.iterations > 1).any():
+        return Sample(selection=selection)
     if fmt.averaging != "iteration":
         return Sample(selection=selection)
     lone = series.iterations > 1
@@ -128,16 +132,21 @@ def _sample_of(selection: Selection, fmt: Format) -> Sample:
 
 
 def _sample_of_unsaid(selection: Selection) -> Sample:
-    """Return the selection, and how far apart both meanings are of what is printed."""
+    """Return the selection, and how far apart the meanings are of what is printed."""
     series = selection.series
-    ways = (
+    ways: tuple[tuple[str, float], ...] = (
         ("as means since the last print, window", spans.time_weighted(series)),
         ("as one iteration each, iteration", float(np.median(series.rate))),
     )
+    most = _APART
+    if not (series.iterations > 1).any():
+        ways = ways[:1]  # a print of each iteration is of that one either way
+    if (since_begin := drift.rate_as_means(series)) is not None:
+        ways = (*ways, ("as means since the begin, running", since_begin))
+        most = _APART_BY_DRIFT
     rates = [value for _, value in ways]
-    return Sample(
-        selection=selection, apart=ways if max(rates) > _APART * min(rates) else (), is_unsaid=True
-    )
+    apart = ways if max(rates) > most * min(rates) else ()
+    return Sample(selection=selection, apart=apart, is_unsaid=True)
 
 
 def _rate_with_slow(series: RateSeries, slow: spans.Flags) -> float:

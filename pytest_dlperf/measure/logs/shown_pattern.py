@@ -203,7 +203,7 @@ def typed(declared: LogPattern) -> str:
     words = [f"--pattern={shlex.quote(regex)}" for regex in declared.regexes]
     if declared.unit not in {"", SAMPLES}:
         words.append(f"--unit={declared.unit}")
-    if declared.scope != "global":
+    if declared.scope not in {"", "global"}:
         words.append(f"--scope={declared.scope}")
     if declared.averaging:
         words.append(f"--averaging={declared.averaging}")
@@ -295,7 +295,8 @@ def _declared(
     regexes: tuple[str, ...], speed: Speed, averaging: Averaging | Literal[""]
 ) -> LogPattern:
     declared = pattern(*regexes, averaging=averaging or "", unit=speed.unit)
-    return replace(declared, scope=speed.scope)
+    # Not said: sentences of the log may be of a part of the devices.
+    return declared if speed.scope == "global" else replace(declared, scope=speed.scope)
 
 
 def _same(line: str, speed: Speed) -> Quantity | None:

@@ -88,7 +88,16 @@ def _rate_of_device(parsed: ParsedLog, size: Sizes) -> Problem | None:
     """Return why a rate is not that of all devices, though the user's pattern says so."""
     fmt = parsed.fmt
     words = "" if fmt.rate_of_device is None else fmt.rate_of_device()
-    if not words or fmt.scope != "global" or size.world_size == 1:
+    if fmt.scope != "global" or size.world_size == 1:
+        return None
+    if not words and not fmt.is_scope_said and (sentence := parsed.log_facts.rate_of_part):
+        return Problem(
+            code="unknown-scale",
+            message=f"the log says that its rates are of a part of the devices ({sentence!r}), and "
+            "the pattern says nothing of it; say whose they are (--scope=device or process or "
+            "node, or global where those that it reads are of all)",
+        )
+    if not words:
         return None
     return Problem(
         code="unknown-scale",

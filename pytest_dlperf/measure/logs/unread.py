@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Final, Literal
 
 from pytest_dlperf.core.errors import UsageError
-from pytest_dlperf.core.log_pattern import LogPattern
+from pytest_dlperf.core.log_pattern import Averaging, LogPattern
 from pytest_dlperf.core.run import Problem
 from pytest_dlperf.measure.logs import bar_states, shown_pattern, unread_prints
 from pytest_dlperf.measure.logs.clean import untagged
@@ -204,11 +204,14 @@ def _checked(
         return candidate, _Tried(refusal=refusal) if refusal else tried
     by_clock = bar_states.rate_by_clock(states, SKIP)
     refusal = ""
-    for averaging in dict.fromkeys((candidate.declared.averaging, "running", "")):
+    ways: tuple[Averaging | Literal[""], ...] = (candidate.declared.averaging, "running", "")
+    # Where the prints leave it open, the bar's clock says what they are means over.
+    for averaging in dict.fromkeys((*ways, "window")):
         declared = replace(candidate.declared, averaging=averaging)
         rates = trial(declared, True).rates[:1]
         if by_clock is None or (rates and not _are_apart(rates, by_clock, _BAR_APART)):
-            return replace(candidate, declared=declared), tried
+            agreeing = replace(candidate, declared=declared)
+            return agreeing, _tried(declared, agreeing, trial) if averaging else tried
         refusal = refusal or (
             f"its rates come to {rates[0] if rates else 0:.4g} iterations/s, and by the bar's own "
             f"clock they are {by_clock:.4g}"
@@ -261,6 +264,13 @@ def _tried(
     except UsageError as error:
         return _Tried(refusal=str(error))
     problems = {problem.code: problem.message for problem in reading.problems}
+    if candidate is not None and not declared.scope and reading.has("unknown-scale"):
+        of_all = _tried(replace(declared, scope="global"), candidate, trial)
+        if not of_all.refusal:
+            whose = (
+                "--scope=device or process or node or global (the log says whose its rates are)"
+            )
+            return _Tried(choice=f" and {whose}{of_all.choice}")
     lines = count if candidate is None else len(candidate.lines)
     refusing = {*_REFUSING, *({"insufficient-data"} if lines >= _ENOUGH_LINES else set())}
     if not reading.rates:
@@ -270,24 +280,27 @@ def _tried(
             return _Tried(refusal=f"{code}: {message}")
     if candidate is None:
         return _Tried()
-    choices = []
-    if candidate.speed.part:
-        choices.append(
-            f"--scope=device or process or node (whose rate it is of {candidate.speed.part!r})"
-        )
-    is_rate = candidate.speed.group == "rate"
-    many = "duplicate-ranks" in problems and "same numbers" not in problems["duplicate-ranks"]
-    if many and is_rate and declared.scope == "global":
-        choices.append("--scope=device (of one rank) or --scope=global (of all ranks)")
-    if not declared.averaging and (candidate.speed.is_mean or "averages-differ" in problems):
-        choices.append(
-            "--averaging=running (a mean since the begin), window (since the last line) or "
-            "iteration (of that one alone)"
-        )
+    choices = [*_choices(candidate, problems)]
     if not choices:
         return _Tried()
     # A comma would be copied with the option before it
     return _Tried(choice=f" and {' and '.join(choices)}: nothing in the log says which")
+
+
+def _choices(candidate: Candidate, problems: Mapping[str, str]) -> Iterator[str]:
+    """Yield the options that a reading with such problems leaves to the user, in words."""
+    declared = candidate.declared
+    if candidate.speed.part:
+        yield f"--scope=device or process or node (whose rate it is of {candidate.speed.part!r})"
+    is_rate = candidate.speed.group == "rate"
+    many = "duplicate-ranks" in problems and "same numbers" not in problems["duplicate-ranks"]
+    if many and is_rate and declared.scope in {"", "global"}:
+        yield "--scope=device (of one rank) or --scope=global (of all ranks)"
+    if not declared.averaging and (candidate.speed.is_mean or "averages-differ" in problems):
+        yield (
+            "--averaging=running (a mean since the begin), window (since the last line) or "
+            "iteration (of that one alone)"
+        )
 
 
 def _quoted(line: str) -> str:

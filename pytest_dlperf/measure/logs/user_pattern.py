@@ -88,7 +88,8 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
 
     return Format(
         name="pattern",
-        scope=declared.scope,
+        scope=declared.scope or "global",
+        is_scope_said=bool(declared.scope),
         averaging=declared.averaging or "window",
         is_averaging_said=bool(declared.averaging) or declared.clock_suffices,
         unit=declared.unit or SAMPLES,

@@ -1,0 +1,114 @@
+"""Speeds that drift as means since the run began do, and sentences that say whose rates are."""
+
+from __future__ import annotations
+
+import random
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.extracted import extracted
+from tests.unit.measure.test_log_refusals import refused
+from tests.unit.measure.test_log_scale import codes, message
+
+PATTERN = r"--pattern=step (?P<step>\d+) (?P<rate>[\d.]+) it/s"
+
+
+def write(
+    path: Path, kind: str, *, every: int = 10, digits: int = 4, jitter: float = 0.05
+) -> None:
+    """Write a log of 2 iterations a second, the first of which took 30 s."""
+    draw = random.Random(5)
+    times = [30.0, *(0.5 * draw.uniform(1 - jitter, 1 + jitter) for _ in range(1999))]
+    ends = list(accumulate(times))
+    lines = []
+    for i in range(every, 2001, every):
+        since, begin_s = (
+            (i, 0.0) if kind == "running" or i == every else (every, ends[i - every - 1])
+        )
+        lines.append(f"step {i} {since / (ends[i - 1] - begin_s):.{digits}g} it/s\n")
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize("every", [1, 10, 50])
+@pytest.mark.parametrize("digits", [2, 4])
+def test_it_is_asked_what_speeds_are_means_over_that_drift_as_means_of_the_run(
+    tmp_path: Path, every: int, digits: int
+) -> None:
+    path = tmp_path / "train.log"
+    write(path, "running", every=every, digits=digits)
+
+    asked = extracted(path, PATTERN, "--unit=iterations")
+    assert asked.throughput is None
+    assert "as means since the begin, running" in message(asked, "averages-differ")
+    if digits == 2:
+        return  # too few to take a mean of the run apart
+    said = extracted(path, PATTERN, "--unit=iterations", "--averaging=running")
+    assert said.throughput == pytest.approx(2, rel=0.05)
+    shown = message(refused(path, path.read_bytes()), "unknown-format")
+    assert "--averaging=running (a mean" in shown
+
+
+@pytest.mark.parametrize("every", [1, 10, 50])
+@pytest.mark.parametrize("jitter", [0.001, 0.05, 0.3])
+def test_nothing_is_asked_of_speeds_that_are_of_each_window(
+    tmp_path: Path, every: int, jitter: float
+) -> None:
+    path = tmp_path / "train.log"
+    write(path, "window", every=every, jitter=jitter)
+
+    assert extracted(path, PATTERN, "--unit=iterations").throughput == pytest.approx(2, rel=0.03)
+
+
+HEADS = (
+    "NOTE: throughput below is per GPU",
+    "Throughput (per device) is shown every 10 steps",
+    "All rates are of one device",
+    "tokens/s are reported per GPU",
+    "INFO: samples/s is measured on rank 0 only",
+)
+STEP = r"--pattern=step (?P<step>\d+) .*?(?P<rate>\S+) samples/s"
+
+
+def with_head(path: Path, head: str) -> None:
+    lines = "".join(f"step {i} loss 2.5 64.0 samples/s\n" for i in range(200))
+    path.write_text(f"{head}\n{lines}", encoding="utf-8")
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_sentence_that_rates_are_of_a_device_contradicts_a_pattern_of_all(
+    tmp_path: Path, head: str
+) -> None:
+    path = tmp_path / "train.log"
+    with_head(path, head)
+
+    result = extracted(path, STEP)
+    assert result.throughput is None
+    assert head in message(result, "unknown-scale")
+    assert extracted(path, STEP, "--scope=device", "--world_size=8").throughput == 512
+    assert extracted(path, STEP, "--scope=global").throughput == 64
+    assert extracted(path, STEP, "--world_size=1").throughput == 64
+    assert "--scope=device or process" in message(
+        refused(path, path.read_bytes()), "unknown-format"
+    )
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "learning rate is per device",
+        "throughput is summed over all GPUs",
+        "batch size per device: 8",
+        "Throughput is not per GPU",
+        "eval throughput is per GPU",
+        "peak FLOP/s per GPU",
+    ],
+)
+def test_other_sentences_say_nothing_of_the_rates(tmp_path: Path, head: str) -> None:
+    path = tmp_path / "train.log"
+    with_head(path, head)
+
+    result = extracted(path, STEP)
+    assert result.throughput == 64
+    assert not codes(result)
