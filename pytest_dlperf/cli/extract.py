@@ -77,8 +77,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "--pattern",
         action="append",
         metavar="REGEX",
-        help="a line, with groups step, and rate, seconds or milliseconds (step alone: the clock "
-        "of the lines says it); again for each further line of a record",
+        help="a line, with groups step, and rate, seconds, milliseconds or elapsed (step alone: "
+        "the clock of the lines says it); again for each further line of a record",
     )
     parser.add_argument(
         "--scope",

@@ -34,8 +34,8 @@ class LogPattern:
         if not any("step" in own for own in groups):
             raise UsageError(
                 f"pattern {self.regex!r} needs the group (?P<step>\\d+), and (?P<rate>…), "
-                "(?P<seconds>…) or (?P<milliseconds>…) where the clock of the lines is not to say "
-                "how long an iteration took"
+                "(?P<seconds>…) or (?P<milliseconds>…) where no clock is to say how long an "
+                "iteration took: (?P<elapsed>…), or that of the lines"
             )
         for regex, own in zip(self.regexes, groups, strict=True):
             _check_groups(regex, own)
@@ -58,9 +58,14 @@ class LogPattern:
 
     @property
     def clock_suffices(self) -> bool:
-        """Whether it reads neither rates nor times, so that the clock of the lines says them."""
+        """Whether it reads neither rates nor times of iterations: a clock says them."""
         speeds = {"rate", "seconds", "milliseconds"}
         return not any(speeds & _groups_of(regex) for regex in self.regexes)
+
+    @property
+    def has_elapsed(self) -> bool:
+        """Whether it reads the clock itself, and no time stamp of the line is one."""
+        return any("elapsed" in _groups_of(regex) for regex in self.regexes)
 
 
 #: Groups that a pattern may have.
@@ -69,6 +74,7 @@ _GROUPS: Final = (
     "rate",
     "seconds",
     "milliseconds",
+    "elapsed",
     "epoch",
     "data",
     "data_milliseconds",
@@ -113,7 +119,8 @@ def pattern(
     ``data`` or ``data_milliseconds`` (of waiting), ``loss`` and ``grad_norm``; of these two a line
     that names them is read without the groups. Where they are on several lines,
     ``further`` patterns find them: a line without a step belongs to the last step before it.
-    With ``step`` alone the time stamps of the lines say how long iterations took. ``scope``
+    ``elapsed`` is the time since the run or the epoch began, in seconds or as ``1:02:03``. With
+    ``step`` alone the time stamps of the lines say how long iterations took. ``scope``
     is ``global`` and ``averaging`` ``window`` if it is left out. Raises ``UsageError`` for one
     that cannot be used.
     """

@@ -169,7 +169,7 @@ _COUNTS: Final = (
 )
 #: Short names of rates of tokens.
 _COUNTS_TOKENS: Final = re.compile(rb"(?<![A-Za-z])(?:wps|tps|tgs)(?![A-Za-z])", re.I)
-_IN_SECONDS: Final = {"seconds", "data"}
+_IN_SECONDS: Final = {"seconds", "data", "elapsed"}
 _LOOKS_BEFORE: Final = 40
 
 

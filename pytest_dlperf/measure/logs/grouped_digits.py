@@ -109,10 +109,15 @@ def _reads_behind(regex: str, group: str) -> bool:
 
 
 def _is_a_column(regex: str, group: str) -> bool:
-    """Return whether a pattern has a group between two commas, as a table's column."""
+    """Return whether a pattern has a group between two commas, as a table's column.
+
+    The first column begins the line, and the last one ends it.
+    """
     before, _, behind = regex.partition(f"(?P<{group}>")
     after = behind.partition(")")[2]
-    return before.endswith(",") and after.startswith(",") and after[1:2] not in {"?", "*"}
+    begins = before == "^" or before.endswith(",")
+    ends = after == "$" or (after.startswith(",") and after[1:2] not in {"?", "*"})
+    return begins and ends
 
 
 def _reads_before(regex: str, group: str) -> bool:

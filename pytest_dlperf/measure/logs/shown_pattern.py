@@ -143,9 +143,9 @@ def with_both_units(candidate: Candidate) -> Candidate | None:
         return None
     if candidate.speed.group == "rate" and candidate.speed.unit != ITERATIONS:
         return None
-    own_speed = rf"(?P<{candidate.speed.group}>{_NUMBER}){_literal(unit)}"
+    own_speed = rf"(?P<{candidate.speed.group}>{_NUMBER}){literal_pattern(unit)}"
     blank = " *" if unit.startswith(" ") else ""
-    word = _literal(word)
+    word = literal_pattern(word)
     either_speed = rf"(?:(?P<rate>{_NUMBER}){blank}{word}/s|(?P<seconds>{_NUMBER}){blank}s/{word})"
     *first, last = candidate.declared.regexes
     if own_speed not in last:
@@ -195,7 +195,7 @@ def clock_patterns(lines: Sequence[str]) -> Iterator[LogPattern]:
 
 def _step_patterns(lines: Sequence[str]) -> Iterator[tuple[Step, LogPattern]]:
     for step in steps_in(lines):
-        yield step, pattern(_joined([(step.place, step.regex), *_epoch(lines[-1])]))
+        yield step, pattern(in_order(lines[-1], [(step.place, step.regex)]))
 
 
 def typed(declared: LogPattern) -> str:
@@ -231,7 +231,7 @@ def _candidates_of(
         yield Doubt(lines[-1], speed.number, _OTHER_STEPS)
         return
     number = speed.number
-    value = f"{_literal(number.before)}(?P<{speed.group}>{_NUMBER}){_literal(number.unit)}"
+    value = f"{literal_pattern(number.before)}(?P<{speed.group}>{_NUMBER}){literal_pattern(number.unit)}"
     averaging: Averaging | Literal[""] = "running" if _is_since_begin(lines, speed) else ""
     place = number.start - len(number.before)
     for step in steps:
@@ -266,7 +266,7 @@ def _with_step(line: str, step: Step, place: int, value: str) -> Iterator[str]:
     parts = [(step.place, step.regex), (place, value), *_epoch(line)]
     bar = _BAR_WORD.search(line)
     if bar is not None and bar.start() < min(step.place, place):
-        parts.append((bar.start(), rf"{_literal(bar['word'])}\d+%\|"))
+        parts.append((bar.start(), rf"{literal_pattern(bar['word'])}\d+%\|"))
     regex = _joined(parts)
     yield regex
     yield _from_begin(line, min(at for at, _ in parts)) + regex
@@ -448,7 +448,9 @@ def steps_in(lines: Sequence[str]) -> Iterator[Step]:
         is_drawn = match["bar"] is not None
         # A bar fills its steps up with blanks.
         literal = (
-            _literal(match["bar"].rstrip(" ")) + " *" if is_drawn else _literal(match["before"])
+            literal_pattern(match["bar"].rstrip(" ")) + " *"
+            if is_drawn
+            else literal_pattern(match["before"])
         )
         if not is_drawn and match.start() > 0:
             literal = r"\b" + literal
@@ -483,12 +485,17 @@ def _epoch(line: str) -> Iterator[tuple[int, str]]:
     match = _EPOCHS.search(line)
     if match is not None:
         name = match[0][: match.start("number") - match.start()]
-        yield match.start(), rf"{_literal(name)}(?P<epoch>\d+)"
+        yield match.start(), rf"{literal_pattern(name)}(?P<epoch>\d+)"
 
 
 def _from_begin(line: str, place: int) -> str:
     """Return a pattern of what a line begins with, before a place."""
-    return "^" + re.sub(r"\d+(?:[.,:]\d+)*", lambda _: r"[\d.,:]+", _literal(line[:place]))
+    return "^" + re.sub(r"\d+(?:[.,:]\d+)*", lambda _: r"[\d.,:]+", literal_pattern(line[:place]))
+
+
+def in_order(line: str, parts: Sequence[tuple[int, str]]) -> str:
+    """Return a pattern of parts at their places of a line, and of the epoch where it has one."""
+    return _joined([*parts, *_epoch(line)])
 
 
 def _joined(parts: list[tuple[int, str]]) -> str:
@@ -496,7 +503,7 @@ def _joined(parts: list[tuple[int, str]]) -> str:
     return ".*?".join(text for _, text in sorted(parts))
 
 
-def _literal(text: str) -> str:
+def literal_pattern(text: str) -> str:
     """Return a pattern of a text, in which runs of blanks may have any length."""
     words = re.split(r" +", text)
     return " *".join(re.sub(r"([^\w/%=:,;'\"<>@#!&-])", r"\\\1", word) for word in words)

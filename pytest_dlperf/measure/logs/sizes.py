@@ -93,8 +93,8 @@ def _rate_of_device(parsed: ParsedLog, size: Sizes) -> Problem | None:
     if not words and not fmt.is_scope_said and (sentence := parsed.log_facts.rate_of_part):
         return Problem(
             code="unknown-scale",
-            message=f"the log says that its rates are of a part of the devices ({sentence!r}), and "
-            "the pattern says nothing of it; say whose they are (--scope=device or process or "
+            message=f"the log says that its rates are of a part of all devices ({sentence!r}); "
+            "the pattern says nothing of it: say whose they are (--scope=device or process or "
             "node, or global where those that it reads are of all)",
         )
     if not words:

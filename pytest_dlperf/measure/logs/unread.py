@@ -12,10 +12,17 @@ from typing import Final, Literal
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import Averaging, LogPattern
 from pytest_dlperf.core.run import Problem
-from pytest_dlperf.measure.logs import bar_states, shown_pattern, unread_prints
+from pytest_dlperf.measure.logs import (
+    bar_states,
+    shown_clock,
+    shown_pattern,
+    shown_table,
+    unread_prints,
+)
 from pytest_dlperf.measure.logs.clean import untagged
 from pytest_dlperf.measure.logs.clocks import Clock
 from pytest_dlperf.measure.logs.shown_pattern import Candidate, Doubt, evaluates
+from pytest_dlperf.measure.logs.shown_table import Table
 
 #: A file that is not a log at all.
 NOT_A_LOG: Final = "unreadable-log"
@@ -86,9 +93,30 @@ def explain(head: bytes, blocks: Callable[[], Iterable[bytes]], trial: Trial) ->
     """Return why a log is not read; ``head`` are its first bytes, ``blocks`` its plain text."""
     if why := _why_no_text(head):
         return Problem(code=NOT_A_LOG, message=why)
+    table = shown_table.table_in(b"".join(islice(blocks(), 1)))
+    if table is not None:
+        return Problem(code="unknown-format", message=_sentence_of_table(table, trial))
     shapes = _lines_by_shape(blocks())
     often = sorted(shapes, key=lambda lines: (evaluates(lines[-1]), -len(lines)))
     return Problem(code="unknown-format", message=_sentence(often, blocks, trial))
+
+
+def _sentence_of_table(table: Table, trial: Trial) -> str:
+    start = f"it is a table with the columns {_quoted(table.header)}"
+    refusals = []
+    for declared, name, doubt in shown_table.patterns_of(table):
+        refusal = _tried(declared, None, trial, len(table.rows)).refusal
+        reading = shown_pattern.typed(declared) + ("" if declared.has_rate else _NEEDS)
+        if not refusal and not doubt:
+            return f"{start}, of which {name!r} is read by {reading}"
+        if not refusal and doubt == shown_table.UNIT_UNSAID:
+            doubt += f"; if it is in seconds, it is read by {reading}"
+        refusals.append(f"; {name!r} is not read: {doubt or refusal}")
+    if not refusals:
+        refusals.append(
+            ", and none is a step with a rate, the time of an iteration or a clock beside it"
+        )
+    return start + "".join(refusals)
 
 
 def _lines_by_shape(blocks: Iterable[bytes]) -> list[list[str]]:
@@ -155,6 +183,16 @@ def _without_speed(
     clock = Clock()
     stands = ""
     for lines in often:
+        if evaluates(lines[-1]):
+            continue
+        for declared in shown_clock.elapsed_patterns(lines):
+            tried = _tried(declared, None, trial, len(lines))
+            if not tried.refusal:
+                return (
+                    f"{start}. The time since the begin is in {_quoted(lines[-1])}: it says how "
+                    f"long iterations took by {shown_pattern.typed(declared)}{_NEEDS}"
+                )
+    for lines in often:
         stamps = [clock.read(line.encode(errors="surrogateescape")) for line in lines]
         if None in stamps or evaluates(lines[-1]):
             continue
@@ -169,6 +207,13 @@ def _without_speed(
             stands = stands or f". By the time stamps of {_quoted(lines[-1])}: {tried.refusal}"
     if doubts or stands:
         return start + stands
+    for lines in often:
+        if not evaluates(lines[-1]) and (grown := shown_clock.grown_time(lines)):
+            return (
+                f"{_START}; most like one is {_quoted(lines[-1])}, where {grown!r} grows as the "
+                "time since the begin does, and nothing says its unit: in seconds a pattern reads "
+                "it by (?P<elapsed>…)"
+            )
     bare = next((lines[-1] for lines in often if next(shown_pattern.steps_in(lines), None)), None)
     return (
         f"{_START}, and none has a rate or the time of an iteration that is known as one, or a "

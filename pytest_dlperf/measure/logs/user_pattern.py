@@ -80,6 +80,7 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
             epoch=None if epoch is None else int(epoch),
             rate=rate,
             seconds=seconds,
+            elapsed_s=elapsed_of(texts.get("elapsed", b"")),
             data_wait_seconds=_seconds(texts, "data", "data_milliseconds"),
             loss=loss,
             grad_norm=norm,
@@ -96,6 +97,7 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
         anchors=(b"\n",),
         parse=parse,
         by_clock=declared.clock_suffices,
+        clock_is_printed=declared.has_elapsed and declared.clock_suffices,
         by_block=partial(_with_digits, searches) if declared.averaging == "running" else None,
         batch_is_work=True,
         no_time=_NO_TIME,
@@ -103,7 +105,7 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
         rate_of_device=lambda: contradictions.of_device,
         rounding=lambda: rounding.share,
         work_of_lines=None if declared.averaging == "running" else lambda: work.work,
-        several_lines=not declared.clock_suffices
+        several_lines=(declared.has_elapsed or not declared.clock_suffices)
         and (len(searches) > 1 or any("|" in regex for regex in declared.regexes)),
     )
 
@@ -118,6 +120,15 @@ _NOT_FINITE: Final = re.compile(rb"(?<![A-Za-z0-9_])" + NOT_FINITE)
 _HAS_DIGIT: Final = re.compile(rb"\d")
 
 
+_CLOCK: Final = re.compile(
+    rb"(?:(\d{1,6}) ?d(?:ays?)?,? {0,2})?(?:(\d{1,6}):)?(\d{1,3}):(\d\d(?:\.\d{1,9})?)"
+)
+_DURATION: Final = re.compile(
+    rb"(?=\d)(?:(\d{1,6}) ?d(?:ays?)?,? ?)?(?:(\d{1,6}(?:\.\d{1,9})?) ?h(?:(?:ou)?rs?)?,? ?)?"
+    rb"(?:(\d{1,6}(?:\.\d{1,9})?) ?m(?:in(?:ute)?s?)?,? ?)?(?:(\d{1,9}(?:\.\d{1,9})?) ?s(?:ec(?:ond)?s?)?)?"
+)
+
+
 def _is_unread(text: bytes) -> bool:
     """Return whether a speed that was found is there, and not a number of its group."""
     return not text or _HAS_DIGIT.search(text) is not None
@@ -125,6 +136,18 @@ def _is_unread(text: bytes) -> bool:
 
 def _number(groups: Mapping[str, bytes], group: str) -> float | None:
     return number_of(groups[group]) if group in groups else None
+
+
+def elapsed_of(text: bytes) -> float | None:
+    """Return the seconds of ``12.5``, ``1:02:03``, ``1 day, 2:03:04`` or ``1h 2m 3s``."""
+    parts = _CLOCK.fullmatch(text.strip()) or _DURATION.fullmatch(text.strip())
+    if parts is None:
+        return number_of(text)
+    return sum(
+        seconds * float(number)
+        for seconds, number in zip((86400, 3600, 60, 1), parts.groups(), strict=True)
+        if number
+    )
 
 
 def _loss(groups: Mapping[str, bytes], group: str) -> float | None:

@@ -1,0 +1,89 @@
+"""The patterns of a clock that a program prints itself: the time since its training began.
+
+Only where the line says the unit of that time, and where it grows from line to line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from pytest_dlperf.core.log_pattern import LogPattern, pattern
+from pytest_dlperf.measure.logs import shown_pattern
+from pytest_dlperf.measure.logs.quantities import quantities
+from pytest_dlperf.measure.logs.user_pattern import elapsed_of
+
+_SECONDS: Final = r"s(?:ec(?:ond)?s?)?"
+_LONGER: Final = r"(?:min(?:ute)?s?|h(?:ou)?rs?)"
+_NAME: Final = (
+    r"\b(?:(?:total|wall|train|training|run|time)[ _-]?){0,2}"
+    r"(?:elapsed|runtime|total[ _]time|wall[ _-]?(?:time|clock)|since[ _](?:start|begin))"
+    r"(?:[ _]time)?"
+)
+_EQUALS: Final = r"['\"]?\s?[:=]?\s{0,8}['\"(\[]?"
+_CLOCK: Final = r"(?:\d+ days?,? )?(?:\d+:)?\d+:\d\d(?:\.\d+)?"
+_PLAIN: Final = r"\d+(?:\.\d+)?"
+_ELAPSED: Final = tuple(
+    re.compile(rf"(?P<before>{before})(?P<number>{number}){behind}", re.IGNORECASE)
+    for before, number, behind in (
+        (_NAME + _EQUALS, _CLOCK, r"(?![\d:<])"),
+        (_NAME + _EQUALS, _PLAIN, rf"(?= ?(?:{_SECONDS}|{_LONGER})\b)"),
+        (rf"{_NAME}(?:_{_SECONDS}| ?[(\[]{_SECONDS}[)\]]){_EQUALS}", _PLAIN, r"(?![\w:.])"),
+        (r"^\W{0,3}\s{0,12}", _CLOCK, r"(?![\d:<])"),
+        (r"^\W{0,3}\s{0,12}", _PLAIN, rf"(?= ?(?:{_SECONDS}|{_LONGER})\b)"),
+    )
+)
+_TIME_NAME: Final = re.compile(r"time|elapsed|clock|took|duration|total", re.IGNORECASE)
+_NUMBER: Final = re.compile(_PLAIN)
+_MINUTES: Final = re.compile(rf" ?{_LONGER}\b")
+
+
+def elapsed_patterns(lines: Sequence[str]) -> Iterator[LogPattern]:
+    """Yield patterns of a step and the time since the begin."""
+    for finder in _ELAPSED:
+        match = finder.search(lines[-1])
+        if match is None or not _grows(lines, finder):
+            continue
+        number = match["number"]
+        days = r"(?:\d+ days?,? )?" if "day" in number else ""
+        shape = days + (r"[\d:]+" if ":" in number else r"\d+") + r"(?:\.\d+)?"
+        # A minute or an hour is read where the group has the word.
+        unit = _MINUTES.match(lines[-1], match.end())
+        shape += "" if unit is None else shown_pattern.literal_pattern(unit[0])
+        begin = "^" if match.start() == 0 and not match["before"].strip(" [(+") else ""
+        regex = f"{begin}{shown_pattern.literal_pattern(match['before'])}(?P<elapsed>{shape})"
+        for step in shown_pattern.steps_in(lines):
+            parts = [(step.place, step.regex), (match.start(), regex)]
+            yield pattern(shown_pattern.in_order(lines[-1], parts))
+
+
+def _grows(lines: Sequence[str], finder: re.Pattern[str]) -> bool:
+    matches = [match for line in lines if (match := finder.search(line)) is not None]
+    times = [elapsed_of(match["number"].encode()) or 0.0 for match in matches]
+    rises = sum(later >= former for former, later in pairwise(times))
+    return (
+        len(times) >= shown_pattern.MOSTLY * len(lines)
+        and rises >= shown_pattern.MOSTLY * (len(times) - 1)
+        and times[-1] > times[0]
+    )
+
+
+def grown_time(lines: Sequence[str]) -> str:
+    """Return a number without a unit that grows as the time since the begin does; or nothing."""
+    if not any(shown_pattern.steps_in(lines)):
+        return ""
+    for number in quantities(lines[-1]):
+        if number.unit or not _TIME_NAME.search(number.name) or not number.is_whole:
+            continue
+        values = [
+            float(same.text)
+            for line in lines
+            for same in quantities(line)
+            if same.name == number.name and _NUMBER.fullmatch(same.text)
+        ]
+        rises = sum(later > former for former, later in pairwise(values))
+        if len(values) > 2 and rises >= shown_pattern.MOSTLY * (len(values) - 1):
+            return f"{number.before}{number.text}"
+    return ""
