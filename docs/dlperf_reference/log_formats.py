@@ -345,6 +345,16 @@ FORMATS: Final = {
         "https://github.com/clovaai/deep-text-recognition-benchmark/blob/master/train.py",
         "[10/150] Train loss: … Elapsed_time: 8.00000",
     ),
+    "dinov2": (
+        "DINOv2, also `training_metrics.json`",
+        "https://github.com/facebookresearch/dinov2/blob/main/dinov2/logging/helpers.py",
+        "Training  [    10/125000]  eta: … time: 0.500000  data: 0.000300",
+    ),
+    "open-clip": (
+        "OpenCLIP",
+        "https://github.com/mlfoundations/open_clip/blob/main/src/open_clip_train/train.py",
+        "Train Epoch: 0 [ 320/4800 (7%)] … Batch (t): 0.500, 32.0000/s, 4.00000/s/gpu LR: …",
+    ),
     "informer": (
         "Informer, Autoformer, TimesNet",
         "https://github.com/thuml/Time-Series-Library/blob/main/exp/exp_long_term_forecasting.py",

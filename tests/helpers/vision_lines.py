@@ -111,6 +111,28 @@ def informer(i: int, s: float) -> str:
     )
 
 
+def dinov2(i: int, s: float) -> str:
+    return (
+        f"I20250304 10:11:12 12345 dinov2 helpers.py:102] Training  [{i:>6d}/150]  "
+        "eta: 1 day, 3:00:12  lr: 0.0001 (0.0001)  total_loss: 11.9010 (12.0100)  "
+        f"time: {s:.6f}  data: 0.000300  max mem: 22345"
+    )
+
+
+def dinov2_json(i: int, s: float) -> str:
+    numbers = f'"iteration": {i}, "iter_time": {s}, "data_time": 0.0003, "lr": 0.0001'
+    return f'{{{numbers}, "total_loss": 11.9, "dino_local_crops_loss": 8.2}}'
+
+
+def open_clip(i: int, s: float) -> str:
+    return (
+        f"2025-03-04,10:11:12 | INFO | Train Epoch: 0 [{(i + 1) * BATCH:>8d}/{150 * BATCH} "
+        f"({(i + 1) / 1.5:.0f}%)] Data (t): 0.003 Batch (t): {s:.3f}, {BATCH / s:#g}/s, "
+        f"{BATCH / s / 8:#g}/s/gpu LR: 0.000010 Logit Scale: 14.286 "
+        "Contrastive_loss: 4.1000 (4.2000) Loss: 4.1000 (4.2000)"
+    )
+
+
 def timm(i: int, s: float) -> str:
     rate = f"{BATCH / s:>7.2f}/s"
     return (

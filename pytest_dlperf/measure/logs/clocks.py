@@ -82,7 +82,7 @@ def _style(name: str, pattern: bytes, period: float = 0.0, *, either_first: bool
 STYLES: Final = (
     _style(
         "date and time",
-        rb"(?<!\d)(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[ T]" + _TIME,
+        rb"(?<!\d)(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[ T,]" + _TIME,
     ),
     # https://github.com/mlcommons/logging/blob/master/mlperf_logging/mllog/mllog.py
     _style("time_ms of MLPerf", rb'"time_ms": (?P<milliseconds>\d{10,16})\b'),

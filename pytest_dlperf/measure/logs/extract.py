@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -34,9 +34,6 @@ from pytest_dlperf.measure.logs.parsed_log import ParsedLog, ParseOptions
 from pytest_dlperf.measure.logs.registry import ITERATIONS
 from pytest_dlperf.measure.logs.trained import Account
 from pytest_dlperf.measure.logs.user_pattern import format_of_pattern
-
-#: So many bytes show what a file is.
-_HEAD_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,7 +165,7 @@ def _unread(stream: BinaryIO, path: str, options: ParseOptions, block_bytes: int
             message="no line is a record of a known format that has a number for its rate or time",
         )
     stream.seek(0)
-    head = stream.read(_HEAD_BYTES)
+    head = stream.read(unread.HEAD_BYTES)
 
     def all_blocks() -> Iterable[bytes]:
         stream.seek(0)

@@ -119,6 +119,11 @@ def _accumulates(line: str, numbers: Sequence[Quantity]) -> bool:
     return _ACCUMULATES.search(line) is not None
 
 
+def is_time(unit: str) -> bool:
+    """Return whether a unit behind a number is that of a time."""
+    return bool(unit) and _IS_TIME.match(unit) is not None
+
+
 def text_of(number: Quantity) -> str:
     """Return a number with its name and its unit, as printed."""
     return f"{number.before}{number.text}{number.unit}".strip()

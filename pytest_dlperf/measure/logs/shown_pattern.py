@@ -32,6 +32,14 @@ _HEAD: Final = 30
 #: A time since the begin is so many times the first one at the end.
 _GROWS: Final = 1.5
 _EVALUATES: Final = re.compile(r"\b(?:eval|valid|val\b|test|predict|load)", re.IGNORECASE)
+#: A bar whose end nobody knows: ``905718 examples [00:02, 302738.60 examples/s]``.
+_OPEN_BAR: Final = re.compile(r"\[(?:\d+:)?\d\d:\d\d[,<]")
+#: Words of a bar that prepares data or files; elsewhere they may be a training's.
+_PREPARES: Final = re.compile(
+    r"\b(?:fetch|download|upload|extract|map\b|filter|tokeniz|prepar|preprocess|process|pack|cach"
+    r"|index|convert|sav|writ|read|generat|shard|copy|merg|quantiz|captur|warm)",
+    re.IGNORECASE,
+)
 #: The word before a bar says what it counts.
 _BAR_WORD: Final = re.compile(r"(?P<word>[A-Za-z_]{1,24}: {0,8})\d{1,3}%\|")
 _STEPS: Final = re.compile(
@@ -162,6 +170,8 @@ def with_both_units(candidate: Candidate) -> Candidate | None:
 def evaluates(line: str) -> bool:
     """Return whether a line begins with a word of evaluation, or has it before a bar."""
     head, percent, _ = line.partition("%|")
+    if (percent or _OPEN_BAR.search(line)) and _PREPARES.search(head):
+        return True
     return _EVALUATES.search(head if percent else line[:_HEAD]) is not None
 
 
@@ -231,7 +241,8 @@ def _candidates_of(
         yield Doubt(lines[-1], speed.number, _OTHER_STEPS)
         return
     number = speed.number
-    value = f"{literal_pattern(number.before)}(?P<{speed.group}>{_NUMBER}){literal_pattern(number.unit)}"
+    unit = literal_pattern(number.unit)
+    value = f"{literal_pattern(number.before)}(?P<{speed.group}>{_NUMBER}){unit}"
     averaging: Averaging | Literal[""] = "running" if _is_since_begin(lines, speed) else ""
     place = number.start - len(number.before)
     for step in steps:

@@ -108,17 +108,31 @@ def patterns_of(table: Table) -> Iterator[tuple[LogPattern, str, str]]:
     for place, name in enumerate(table.names):
         if _EPOCH.fullmatch(name) and all(text.isdecimal() for text in table.column(place)):
             groups[place] = "epoch"
+    yield from _patterns_of_speeds(table, groups)
+    yield from _patterns_of_clocks(table, groups)
+
+
+def _patterns_of_speeds(
+    table: Table, groups: dict[int, str]
+) -> Iterator[tuple[LogPattern, str, str]]:
+    """Yield patterns of the groups, and of a column that is a speed."""
     for place, speed in _speeds(table):
-        if not speed.group and not _rises([float(text) for text in table.column(place)]):
-            yield table.pattern(groups | {place: "seconds"}), table.names[place], UNIT_UNSAID
+        name = table.names[place]
         if not speed.group:
-            continue
-        if speed.doubt or speed.part or speed.is_mean:
+            if not _rises([float(text) for text in table.column(place)]):
+                yield table.pattern(groups | {place: "seconds"}), name, UNIT_UNSAID
+        elif speed.doubt or speed.part or speed.is_mean:
             why = speed.doubt or "nothing says over what it is a mean, or whose it is"
-            yield table.pattern(groups), table.names[place], why
-            continue
-        reading = table.pattern(groups | {place: speed.group}, speed.unit, speed.scope)
-        yield reading, table.names[place], ""
+            yield table.pattern(groups), name, why
+        else:
+            reading = table.pattern(groups | {place: speed.group}, speed.unit, speed.scope)
+            yield reading, name, ""
+
+
+def _patterns_of_clocks(
+    table: Table, groups: dict[int, str]
+) -> Iterator[tuple[LogPattern, str, str]]:
+    """Yield patterns of the groups, and of a column that is a clock."""
     for place, name in enumerate(table.names):
         texts = table.column(place)
         if place in groups or not texts:

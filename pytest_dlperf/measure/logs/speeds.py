@@ -112,6 +112,10 @@ _WHOSE: Final = re.compile(
 )
 
 
+#: Seconds, or milliseconds, since 1970: a time stamp.
+_UNIX: Final = re.compile(r"1[4-9]\d{8}(?:\d{3})?(?:\.\d+)?")
+
+
 @dataclass(frozen=True, slots=True)
 class Speed:
     """What a number says of how fast training is."""
@@ -196,7 +200,7 @@ def unit_of(text: str) -> _Unit | None:
 
 def speed_of(number: Quantity) -> Speed | None:
     """Return what a number says of the speed; None if it says nothing, or of something else."""
-    if not number.is_whole:
+    if not number.is_whole or _UNIX.fullmatch(number.text):
         return None
     name = number.name.rpartition("/")[2] if "/" in number.name else number.name
     words = _words_of(number.name)

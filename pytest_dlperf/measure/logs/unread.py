@@ -21,11 +21,16 @@ from pytest_dlperf.measure.logs import (
 )
 from pytest_dlperf.measure.logs.clean import untagged
 from pytest_dlperf.measure.logs.clocks import Clock
+from pytest_dlperf.measure.logs.declare import json_object
+from pytest_dlperf.measure.logs.line_speeds import is_time, text_of
+from pytest_dlperf.measure.logs.quantities import quantities
 from pytest_dlperf.measure.logs.shown_pattern import Candidate, Doubt, evaluates
 from pytest_dlperf.measure.logs.shown_table import Table
 
 #: A file that is not a log at all.
 NOT_A_LOG: Final = "unreadable-log"
+#: So many bytes show what a file is.
+HEAD_BYTES: Final = 1 << 16
 #: So much of a log is looked at, and so many lines of one shape.
 MOST_BLOCKS: Final = 4
 _MOST_LINES: Final = 200
@@ -180,18 +185,30 @@ def _without_speed(
         return f"{_START}; most like one is {_quoted(line)}, {why}"
     else:
         start = f"{_START}, and none has a rate or the time of an iteration that is known as one"
+    if by_clock := _printed_clock(often, trial):
+        return f"{start}. {by_clock}"
+    by_clock, stands = _time_stamps(often, trial)
+    if by_clock or doubts or stands:
+        return start + (by_clock or stands)
+    return f"{_START}{_without_clock(often)}"
+
+
+def _printed_clock(often: Sequence[Sequence[str]], trial: Trial) -> str:
+    """Return the pattern of a time since the begin; empty where there is none."""
+    for lines in often:
+        for declared in () if evaluates(lines[-1]) else shown_clock.elapsed_patterns(lines):
+            if not _tried(declared, None, trial, len(lines)).refusal:
+                return (
+                    f"The time since the begin is in {_quoted(lines[-1])}: it says how long "
+                    f"iterations took by {shown_pattern.typed(declared)}{_NEEDS}"
+                )
+    return ""
+
+
+def _time_stamps(often: Sequence[Sequence[str]], trial: Trial) -> tuple[str, str]:
+    """Return the pattern of a step by time stamps, or why stamps that are there give none."""
     clock = Clock()
     stands = ""
-    for lines in often:
-        if evaluates(lines[-1]):
-            continue
-        for declared in shown_clock.elapsed_patterns(lines):
-            tried = _tried(declared, None, trial, len(lines))
-            if not tried.refusal:
-                return (
-                    f"{start}. The time since the begin is in {_quoted(lines[-1])}: it says how "
-                    f"long iterations took by {shown_pattern.typed(declared)}{_NEEDS}"
-                )
     for lines in often:
         stamps = [clock.read(line.encode(errors="surrogateescape")) for line in lines]
         if None in stamps or evaluates(lines[-1]):
@@ -200,26 +217,43 @@ def _without_speed(
             tried = _tried(declared, None, trial, len(lines))
             if not tried.refusal:
                 return (
-                    f"{start}. Time stamps are in {_quoted(lines[-1])} "
+                    f". Time stamps are in {_quoted(lines[-1])} "
                     f"({clock.style.name if clock.style else ''}): the clock says how long "
                     f"iterations took by {shown_pattern.typed(declared)}{_NEEDS}"
-                )
+                ), ""
             stands = stands or f". By the time stamps of {_quoted(lines[-1])}: {tried.refusal}"
-    if doubts or stands:
-        return start + stands
+    return "", stands
+
+
+def _without_clock(often: Sequence[Sequence[str]]) -> str:
+    """Return what the line that is most like a record of training lacks."""
     for lines in often:
         if not evaluates(lines[-1]) and (grown := shown_clock.grown_time(lines)):
             return (
-                f"{_START}; most like one is {_quoted(lines[-1])}, where {grown!r} grows as the "
-                "time since the begin does, and nothing says its unit: in seconds a pattern reads "
-                "it by (?P<elapsed>…)"
+                f"; most like one is {_quoted(lines[-1])}, where {grown!r} grows as the time "
+                "since the begin does, and nothing says its unit: in seconds a pattern reads it "
+                "by (?P<elapsed>…)"
             )
-    bare = next((lines[-1] for lines in often if next(shown_pattern.steps_in(lines), None)), None)
-    return (
-        f"{_START}, and none has a rate or the time of an iteration that is known as one, or a "
-        "time stamp that is known with a step"
-        + ("" if bare is None else f": {_quoted(bare)} has a step alone")
+    lacks = (
+        ", and none has a rate or the time of an iteration that is known as one, or a time stamp "
+        "that is known with a step"
     )
+    trains = [lines for lines in often if not evaluates(lines[-1])]
+    for lines in trains:
+        if next(shown_pattern.steps_in(lines), None) is not None:
+            line = lines[-1]
+            time = next((number for number in quantities(line) if is_time(number.unit)), None)
+            what = (
+                "a step alone"
+                if time is None
+                else f"a step, and nothing says what {text_of(time)!r} is the time of"
+            )
+            return f"{lacks}: {_quoted(line)} has {what}"
+    for word, what in ((_EPOCH, "an epoch alone"), (_LOSS, "no step and no time that is known")):
+        line = next((lines[-1] for lines in trains if word.search(lines[-1])), "")
+        if line:
+            return f"{lacks}: {_quoted(line)} has {what}"
+    return lacks
 
 
 def _checked(
@@ -295,9 +329,14 @@ def _are_apart(rates: Sequence[float], by_clock: float, factor: float) -> bool:
     return all(max(rate, by_clock) > factor * min(rate, by_clock) for rate in rates)
 
 
+_EPOCH: Final = re.compile(r"\bepoch", re.IGNORECASE)
+_LOSS: Final = re.compile(r"loss", re.IGNORECASE)
+
+
 def _near_speed(often: Sequence[Sequence[str]]) -> str | None:
     """Return a line that has a speed without a step."""
-    return next((lines[-1] for lines in often if shown_pattern.has_speed(lines[-1])), None)
+    with_speed = [lines[-1] for lines in often if shown_pattern.has_speed(lines[-1])]
+    return next(iter(sorted(with_speed, key=evaluates)), None)
 
 
 def _tried(
@@ -353,6 +392,11 @@ def _quoted(line: str) -> str:
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
 
 
+def _is_summary(head: bytes) -> bool:
+    """Return whether a file is one JSON object with nothing behind it, as far as it is known."""
+    return head.startswith(b"{") and len(head) < HEAD_BYTES and json_object(head) is not None
+
+
 def _why_no_text(head: bytes) -> str:
     """Return what a file is by its first bytes, if it is not a text; empty for a text."""
     if not head:
@@ -360,6 +404,15 @@ def _why_no_text(head: bytes) -> str:
     for magic, what in _MAGIC:
         if head.startswith(magic):
             return f"the file is {what}"
+    if b"brain.Event:" in head[:64]:
+        return (
+            "the file has TensorBoard's events, and not the text of a log; export a scalar (CSV)"
+        )
+    if _is_summary(head):
+        return (
+            "the file is one JSON object, such as the summary of a run, and not the prints of a "
+            "training: those of each step have what is needed"
+        )
     if len(head.translate(None, _TEXT)) > _NO_TEXT * len(head):
         return "the file is binary, and not the text of a log"
     return ""

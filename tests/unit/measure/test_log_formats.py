@@ -566,6 +566,10 @@ def test_formats_take_a_log_in_this_order_and_their_numbers_mean_this() -> None:
             "scope=process averaging=window unit=images framework=torch "
             "first_step=1 counter=global cumulative=True batch_of=global"
         ),
+        "dinov2": "scope=process averaging=window unit=images framework=torch counter=global",
+        "open-clip": (
+            "scope=global averaging=iteration unit=samples framework=torch first_step=1"
+        ),
         "informer": (
             "scope=process averaging=window unit=samples framework=torch "
             "first_step=1 several_lines=True spans_epochs=True "

@@ -47,7 +47,16 @@ def test_the_time_of_a_validation_is_in_none_of_them(tmp_path: Path) -> None:
     assert result.throughput == pytest.approx(8, rel=0.02)
 
 
-def test_a_step_of_milliseconds_is_not_read_by_what_is_left(tmp_path: Path) -> None:
-    text = "\n".join(keras_2_seconds(i, 0.2) for i in range(STEPS))
+@pytest.mark.parametrize(("writer", "seconds"), [(keras_2_seconds, 0.05), (keras_seconds, 0.2)])
+def test_a_step_of_milliseconds_is_not_read_by_few_seconds(
+    tmp_path: Path, writer: Writer, seconds: float
+) -> None:
+    text = "\n".join(writer(i, seconds) for i in range(STEPS))
 
     assert read(tmp_path, text).throughput is None
+
+
+def test_a_step_of_milliseconds_is_read_by_many_seconds_that_are_left(tmp_path: Path) -> None:
+    text = "\n".join(keras_2_seconds(i, 0.25) for i in range(STEPS))
+
+    assert read(tmp_path, text).throughput == pytest.approx(16 / 0.25, rel=0.03)

@@ -366,3 +366,41 @@ def test_a_rate_of_the_whole_run_asks_for_prints_and_names_no_option(
     written = "".join(capsys.readouterr())
     assert "a log with the progress bar, or with a rate or a time in each print" in written
     assert "--skip" not in written
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"_runtime": 1234.5, "_step": 1000, "train/tokens_per_sec": 123.4}', "one JSON object"),
+        (b"\x18\0\0\0\0\0\0\0abcd\x09\0\0\0\0\0\0\0\0\x1a\x0dbrain.Event:2", "TensorBoard's events"),
+    ],
+)
+def test_a_file_that_has_no_prints_is_said_to_be_what_it_is(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    result = refused(tmp_path / "train.log", content)
+
+    assert said in message(result, "unreadable-log")
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("Epoch {i}: train loss 2.{mark}\n", "'Epoch 100: train loss 2.2' has an epoch alone"),
+        ("loss 2.{mark}\n", "'loss 2.2' has no step"),
+        ("[{i}/5000] loss 2.{mark} (4.97s)\n", "nothing says what '4.97s' is the time of"),
+        ('{{"time_ms": 17153261{i:03d}00, "key": "seed", "value": {mark}}}\n', "none has a rate"),
+        (
+            "Fetching {mark} files:  50%|###  | {i}/200 [00:01<00:00, 4.97it/s]\n",
+            "that nothing shows to be training's",
+        ),
+        ("Generating train split: {i} examples [00:02, 3{mark}.6 examples/s]\n", "no step is near"),
+    ],
+)
+def test_the_line_that_is_most_like_a_record_is_shown_with_what_it_lacks(
+    tmp_path: Path, form: str, said: str
+) -> None:
+    result = refused(tmp_path / "train.log", lines(form).encode())
+
+    assert said in message(result, "unknown-format")
+    assert "--pattern" not in message(result, "unknown-format")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -12,6 +13,7 @@ from pytest_dlperf.measure.logs.bar_clock import bar_fields
 from pytest_dlperf.measure.logs.declare import (
     MIB,
     Derived,
+    Either,
     Event,
     Field,
     Format,
@@ -84,8 +86,10 @@ _KERAS_STEP: Final = re.compile(_KERAS_DONE + rb"\b(?P<each>\d{1,9})(?P<unit>ms|
 #: What is left of an epoch: ``6:30 2s/step`` of Keras 3, ``ETA: 6:30`` before.
 _KERAS_LEFT: Final = re.compile(
     _KERAS_DONE + rb" (?:(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d{1,2}):(?P<seconds>\d\d)"
-    rb"|(?P<alone>\d{1,2})s) (?:\d{1,9}s/step|- )"
+    rb"|(?P<alone>\d{1,2})s) (?:(?P<whole>\d{1,9})s/step|- )"
 )
+#: So many seconds of ``ETA`` are as exact as a percentage or three.
+_KERAS_EXACT_S: Final = 30
 _KERAS_UNITS: Final = {b"ms": 1000, b"us": 1_000_000}
 _KERAS_PARTS: Final = (("hours", 3600), ("minutes", 60), ("seconds", 1), ("alone", 1))
 _KERAS_LOSS: Final = Loss(rb"(?<![_a-z])loss: ")
@@ -140,14 +144,15 @@ class _Keras:
 def _seconds_by_rest(states: Mapping[str, Numbers]) -> Numbers:
     """Return a step's mean by the seconds that are left.
 
-    They are whole. In the first half of an epoch the time so far is as exact.
+    They are whole. In the first half of an epoch the time so far is as exact. Keras 3 has whole
+    seconds of a step beside them, and shows shorter steps in milliseconds.
     """
     import numpy as np
 
     left_s = sum(np.nan_to_num(states[name]) * part_s for name, part_s in _KERAS_PARTS)
     done, total = states["done"], states["total"]
-    # Shorter steps are shown in milliseconds.
-    is_exact = (done >= 1) & (2 * done <= total) & (left_s >= total - done)
+    is_fine = (left_s >= total - done) | (np.isnan(states["whole"]) & (left_s >= _KERAS_EXACT_S))
+    is_exact = (done >= 1) & (2 * done <= total) & is_fine
     return np.where(is_exact, left_s / (total - done), np.nan)
 
 
@@ -162,6 +167,44 @@ def _keras_alone(bar: re.Pattern[bytes], line: bytes) -> LogRecord | None:
 
 _JEPA_STEP: Final = re.compile(rb"\[(?P<epoch>\d{1,9}), {0,12}(?P<step>\d{1,15})\] loss: ")
 _JEPA_LOSS: Final = Loss(rb"\] loss: ")
+
+
+_CLIP_STEP: Final = re.compile(
+    rb"\bTrain Epoch: (?P<epoch>\d{1,9}) "
+    rb"\[ {0,14}(?P<step>\d{1,15})/(?P<epoch_steps>\d{1,15}) \( {0,2}\d{1,3}%\)\] "
+)
+_CLIP_RATE: Final = Field(rb" Batch \(t\): [\d.]{1,16}, ", rb"/s, [\d.]{1,16}/s/gpu ")
+_clip_line = parser(
+    _CLIP_STEP, required={"rate"}, rate=_CLIP_RATE, loss=Loss(rb" (?:Contrastive_l|L)oss: ")
+)
+
+
+def _clip_numbers(line: bytes) -> Event | None:
+    record = _clip_line(line)
+    if record is None:
+        return None
+    return {
+        name: getattr(record, name) for name in ("epoch", "step", "epoch_steps", "rate", "loss")
+    }
+
+
+def _clip_fields(batch: int, numbers: Mapping[str, Numbers]) -> Mapping[str, Numbers]:
+    """Make the fields of a record: its steps count samples, and so many are an update."""
+    steps = {name: numbers[name] // batch for name in ("step", "epoch_steps") if name in numbers}
+    return {**numbers, **steps}
+
+
+def _clip_parser(batch: int) -> Derived:
+    return Derived(behind_launcher(_clip_numbers), partial(_clip_fields, batch))
+
+
+def _with_clip_batch(fmt: Format, block: bytes) -> Format:
+    """Return the format with the samples of an update: an epoch's first print is of one."""
+    records = filter(None, map(_clip_line, block.split(b"\n")))
+    first = next(records, None)
+    parse = _clip_parser(1 if first is None else max(1, first.step))
+    return replace(fmt, parse=parse, derived=parse, by_block=None)
+
 
 FORMATS: Final = built_in(
     # detectron2: ``CommonMetricPrinter`` of ``detectron2/utils/events.py``
@@ -315,5 +358,41 @@ FORMATS: Final = built_in(
         ),
         cumulative=True,
         batch_of="global",
+    ),
+    # DINOv2: ``MetricLogger`` of ``dinov2/logging/helpers.py`` (github.com/facebookresearch/
+    # dinov2), in its log and in ``training_metrics.json``: the mean of the last 20 iterations.
+    Format(
+        name="dinov2",
+        framework="torch",
+        scope="process",
+        averaging="window",
+        unit="images",
+        counter="global",
+        anchors=(b'"iter_time": ', b"Training  ["),
+        parse=parser(
+            Field(rb'^\{"iteration": ', rb', "iter_time": '),
+            re.compile(
+                rb"\bTraining {1,4}"
+                rb"\[ {0,14}(?P<step>\d{1,15})/(?P<epoch_steps>\d{1,15})\] {1,4}eta: "
+            ),
+            required={"seconds"},
+            seconds=Either(Field(rb'"iter_time": '), Field(rb" time: ")),
+            data_wait_seconds=Either(Field(rb'"data_time": '), Field(rb" data: ")),
+            loss=Loss(rb"\btotal_loss\"?: "),
+            memory_bytes=Field(rb" max mem: ", per=MIB),
+        ),
+    ),
+    # OpenCLIP: ``src/open_clip_train/train.py`` (github.com/mlfoundations/open_clip): the samples
+    # of all devices of the printed update over its time, with the wait for data.
+    Format(
+        name="open-clip",
+        framework="torch",
+        scope="global",
+        averaging="iteration",
+        unit="samples",
+        first_step=1,
+        anchors=(b" Batch (t): ",),
+        parse=_clip_parser(1),
+        by_block=_with_clip_batch,
     ),
 )
