@@ -93,6 +93,14 @@ def test_a_rate_without_a_step_is_of_the_whole_run() -> None:
     assert codes(result) == {"insufficient-data"}
 
 
+@pytest.mark.parametrize("block", [1 << 20, 1 << 10])
+def test_a_run_that_starts_again_is_another_one(block: int) -> None:
+    run = f"{mlperf_event('run_start', None)}\n{log(mlperf_block)}"
+
+    assert read(run, block=block).throughput == pytest.approx(BATCH / 0.5)
+    assert codes(read(run + run, block=block)) == {"several-runs"}
+
+
 def test_the_batch_may_be_blocks_before_the_first_record() -> None:
     head, _, rest = log(mlperf_step_time).partition("\n")
     text = f"{head}\n{'NCCL INFO Connected all rings' * 9}\n" + "set up\n" * 500 + rest

@@ -25,9 +25,12 @@ _MLPERF: Final = b":::MLLOG"
 _STATS: Final = ("tracked_stats", "throughput")
 _TRAINING_GOES_ON: Final = ("block_start", "eval_stop")
 _TRAINING_STOPS: Final = ("block_stop", "eval_start")
+_RUN_STARTS: Final = "run_start"
 _LOSSES: Final = ("loss", "train_loss", "reduced_train_loss")
 
 
+#: More than the samples of any run; whole numbers are exact up to many times as much.
+_MOST_SAMPLES: Final = 2.0**44
 #: Numbers of the metadata of a block or an evaluation.
 _OF_BLOCK: Final = ("samples_count", "epoch_count", "epoch_num", "first_epoch_num")
 
@@ -53,6 +56,8 @@ def _numbers(line: bytes) -> Event | None:
             "loss": next((json_loss(value[name]) for name in _LOSSES if name in value), None),
             "step": _first(metadata, "step", "epoch_num"),
         }
+    if key == _RUN_STARTS:
+        return {"run_starts": 1.0}
     clock_ms = json_count(event.get("time_ms"))
     if clock_ms is None or key not in _TRAINING_GOES_ON + _TRAINING_STOPS:
         return None
@@ -156,8 +161,11 @@ class _Records:
         )
         counts = (events["steps_done"] * batch, events["samples_count"], by_tokens)
         end = np.select([~np.isnan(count) for count in counts], counts, np.nan)
-        ends = np.where(stops & ~np.isnan(end), end, self._samples)
-        begin = np.maximum.accumulate(np.concatenate([[self._samples], ends]))[:-1]
+        ends = np.where(stops & ~np.isnan(end), end, 0.0)
+        # Where a run starts again its samples do.
+        runs = np.cumsum(events["run_starts"] > 0) * _MOST_SAMPLES
+        done = np.maximum.accumulate(np.concatenate([[self._samples], ends + runs]))
+        begin = np.maximum(done[:-1] - runs, 0.0)
         self._samples = float(max(begin[-1], ends[-1]))
         by_clock = (clock_s - since_s) * batch / (end - begin)
         each_s = np.where(np.isnan(each_s), by_clock, each_s)
@@ -197,7 +205,13 @@ FORMATS: Final = built_in(
         unit="samples",
         first_step=1,
         counter="global",
-        anchors=(b'"tracked_stats"', b'"key": "throughput"', b'"block_st', b'"eval_st'),
+        anchors=(
+            b'"tracked_stats"',
+            b'"key": "throughput"',
+            b'"block_st',
+            b'"eval_st',
+            b'"run_start"',
+        ),
         context_anchors=(b'"global_batch_size"', b'"max_sequence_length"'),
         parse=_alone,
         begin=_begin,
