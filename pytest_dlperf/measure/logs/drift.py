@@ -7,7 +7,7 @@ iterations so far than by the print before.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 #: Prints are compared that have so many times the iterations of the one before: closer ones differ
-#: by less than their digits.
-_GROWTH: Final = 1.1
+#: by less than their digits, of which some programs print two.
+_GROWTHS: Final = (1.1, 1.4)
 #: So many of them have to say it.
 _FEWEST: Final = 6
-#: Such a share of them moves in one direction.
+#: Of all that they move, such a share is in one direction.
 _ONE_WAY: Final = 0.8
-#: They move by less than this share of what the print before would make of them.
+#: The iterations so far tell how they move, but for less than this share of it.
 _BETTER: Final = 0.75
 
 
@@ -40,23 +40,24 @@ def rate_as_means(series: RateSeries) -> float | None:
     before = np.concatenate([[0.0], series.last])[begins]
     epoch = np.searchsorted(begins, np.arange(len(series)), side="right")
     in_epoch = series.last - np.concatenate([[0.0], before])[epoch]
-    for counts in (series.label, series.last, in_epoch):
-        iterations, seconds = _totals_of_means(counts, each)
+    of_mean = (series.label, series.last, in_epoch)
+    for counts, growth in product(of_mean, _GROWTHS):
+        iterations, seconds = _totals_of_means(counts, each, growth)
         if iterations:
             return float(np.mean(series.work / series.iterations)) * iterations / seconds
     return None
 
 
-def _totals_of_means(counts: Floats, each: Floats) -> tuple[float, float]:
+def _totals_of_means(counts: Floats, each: Floats, growth: float) -> tuple[float, float]:
     """Return the iterations after the first print, and their seconds; 0 where there is no drift.
 
     ``counts`` are the iterations that a mean is over; where they fall, another mean begins.
     """
     cuts = [0, *(np.flatnonzero(np.diff(counts) <= 0) + 1), len(counts)]
-    iterations = seconds = moved = by_count = by_print = 0.0
-    pairs = rises = 0
+    iterations = seconds = drift = by_usual = by_last = by_print = 0.0
+    pairs = rises = falls = 0
     for begin, end in pairwise(cuts):
-        places = _apart(counts[begin:end])
+        places = _apart(counts[begin:end], growth)
         n, mean = counts[begin:end][places], each[begin:end][places]
         if len(places) < 2 or n[0] < 1:
             continue
@@ -64,24 +65,28 @@ def _totals_of_means(counts: Floats, each: Floats) -> tuple[float, float]:
         own = np.diff(total) / new
         if own.min() <= 0:
             return 0.0, 0.0
-        moves = np.diff(mean)
-        expected = (np.median(own) - mean[:-1]) * new / n[1:]
-        by_count += float(np.abs(moves - expected).sum())
+        moves, share = np.diff(mean), new / n[1:]
+        # Where the new iterations are as usual, or as those before them.
+        usual = (np.median(own) - mean[:-1]) * share
+        last = (np.concatenate([own[:1], own[:-1]]) - mean[:-1]) * share
+        by_usual += float(np.abs(moves - usual).sum())
+        by_last += float(np.abs(moves - last).sum())
         by_print += float(np.abs(moves).sum())
-        moved += float(moves.sum())
-        # What does not move is below the digits.
-        pairs, rises = pairs + int((moves != 0).sum()), rises + int((moves > 0).sum())
+        rises, falls = rises + int((moves > 0).sum()), falls + int((moves < 0).sum())
+        pairs, drift = pairs + len(moves), drift + float(moves.sum())
         iterations, seconds = iterations + float(new.sum()), seconds + float(np.diff(total).sum())
-    one_way = max(rises, pairs - rises) >= _ONE_WAY * pairs
-    if pairs < _FEWEST or not one_way or by_count > _BETTER * by_print:
+    # Digits may hide small moves, or make them.
+    one_way = max(abs(drift) / max(by_print, 1e-12), max(rises, falls) / max(1, rises + falls))
+    is_better = min(by_usual, by_last) <= _BETTER * by_print
+    if pairs < _FEWEST or one_way < _ONE_WAY or not is_better:
         return 0.0, 0.0
     return iterations, seconds
 
 
-def _apart(counts: Floats) -> list[int]:
+def _apart(counts: Floats, growth: float) -> list[int]:
     """Return the places of counts that are far enough from each other."""
     places: list[int] = []
     for place, count in enumerate(counts.tolist()):
-        if not places or count >= _GROWTH * counts[places[-1]]:
+        if not places or count >= growth * counts[places[-1]]:
             places.append(place)
     return places

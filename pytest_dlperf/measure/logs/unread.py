@@ -185,9 +185,8 @@ def _without_speed(
         return f"{_START}; most like one is {_quoted(line)}, {why}"
     else:
         start = f"{_START}, and none has a rate or the time of an iteration that is known as one"
-    if by_clock := _printed_clock(often, trial):
-        return f"{start}. {by_clock}"
-    by_clock, stands = _time_stamps(often, trial)
+    by_stamps, stands = _time_stamps(often, trial)
+    by_clock = by_stamps or _printed_clock(often, trial)
     if by_clock or doubts or stands:
         return start + (by_clock or stands)
     return f"{_START}{_without_clock(often)}"
@@ -199,7 +198,7 @@ def _printed_clock(often: Sequence[Sequence[str]], trial: Trial) -> str:
         for declared in () if evaluates(lines[-1]) else shown_clock.elapsed_patterns(lines):
             if not _tried(declared, None, trial, len(lines)).refusal:
                 return (
-                    f"The time since the begin is in {_quoted(lines[-1])}: it says how long "
+                    f". The time since the begin is in {_quoted(lines[-1])}: it says how long "
                     f"iterations took by {shown_pattern.typed(declared)}{_NEEDS}"
                 )
     return ""

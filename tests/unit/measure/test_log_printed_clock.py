@@ -57,7 +57,6 @@ def test_an_elapsed_time_is_read_as_it_is_written(text: str, seconds: float | No
     ("line", "every"),
     [
         (lambda i, s: f"[{s:8.1f}s] step {i} loss 2.5", 1),
-        (lambda i, s: f"+{hours(s):>08} step {i} loss 2.5", 1),
         (lambda i, s: f"[0 days {hours(s):>08}] iter {i} | loss 2.5", 1),
         (lambda i, s: f"step {i} loss 2.5 elapsed {s:.1f}s", 1),
         (lambda i, s: f"Batch {i} of 5,000. Loss 2.5. Elapsed: {hours(s)}.", 10),
@@ -78,6 +77,15 @@ def test_a_pattern_of_the_time_since_the_begin_is_shown_and_reads_the_log(
     assert "(?P<elapsed>" in options[0]
     assert extracted(path, *options, *SIZES).throughput == pytest.approx(2, rel=0.02)
     assert extracted(path, *options, "--unit=iterations").throughput == pytest.approx(2, rel=0.02)
+
+
+def test_hours_alone_may_be_a_time_of_day(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    write(path, "", lambda i, s: f"+{hours(s):>08} step {i} loss 2.5")
+
+    options = shown(refused(path, path.read_bytes()))
+
+    assert extracted(path, *options, *SIZES).throughput == pytest.approx(2, rel=0.02)
 
 
 @pytest.mark.parametrize(
