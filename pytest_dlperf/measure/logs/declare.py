@@ -273,6 +273,8 @@ class Format:
     leaves_out: str = ""
     #: Why the prints of a log may have no time, in words, where the format knows it.
     no_time: str = ""
+    #: Return the step of a last line whose speed is no number of a user's pattern.
+    unread_at_end: Callable[[], int | None] | None = None
     #: Return, of the lines that were read so far, why the first of them has no number, and a rate
     #: that is said to be of one device; empty where none is.
     no_number: Callable[[], str] | None = None

@@ -25,8 +25,11 @@ _ANY_NUMBER: Final = rb"[+-]?\d[\d.,:]*(?:[eE][+-]?\d{1,3})?"
 _LETTER: Final = re.compile(rb"[A-Za-z]")
 #: A unit in the name of a number may be another one as well.
 _UNIT_NAME: Final = re.compile(
-    rb"[A-Za-z_/]{1,24}(?:/|[ _]per[ _])[A-Za-z_/]{1,24}(?=[^A-Za-z]{0,8}$)"
+    rb"(?:[A-Za-z_/]{1,24}(?:/|[ _]per[ _])[A-Za-z_/]{1,24}"
+    rb"|(?<=[A-Za-z][_(\[])(?:m?s|m?secs?|(?:milli)?seconds?))(?=[^A-Za-z]{0,8}$)"
 )
+_UNIT_BEHIND: Final = re.compile(rb" ?[A-Za-z]{1,24}/[A-Za-z]| ?m?s(?![A-Za-z])")
+_WORDS_BEFORE: Final = re.compile(rb"[A-Za-z_/]{1,24}[^A-Za-z0-9\n]{0,4}$")
 _ANY_NAME: Final = rb"[A-Za-z][A-Za-z_/ ]{0,47}"
 
 
@@ -76,21 +79,38 @@ class OtherUnits:
             return before if before is not None and (before != step or not has_step) else None
         return None
 
+    @property
+    def pending(self) -> int | None:
+        """The step of a last line in another unit, of which no line was read; None: there is none.
+
+        A line without a step may be of the same step as one that was read.
+        """
+        return None if self._pending == _NO_STEP else self._pending
+
     def _learn(self, match: re.Match[bytes]) -> None:
-        """Learn how a line begins, up to its speed; the step of the line must be before that."""
+        """Learn how a line begins, up to its speed, or to a step behind that."""
         groups = match.groupdict()
         group = next((name for name in SPEEDS if groups.get(name)), None)
-        if group is None or not _LETTER.search(match.string, 0, match.start(group)):
+        if group is None:
             return
-        line, end = match.string, match.start(group)
+        line, (end, speed_ends) = match.string, match.span(group)
+        has_letter = _LETTER.search(line, 0, end) or _UNIT_BEHIND.match(line, speed_ends)
         begin, behind = match.span("step") if groups.get("step") else (0, 0)
-        if end > _HEAD_BYTES or behind > end:
+        if has_letter is None or max(end, begin) > _HEAD_BYTES:
             return
         if any(name == group and head.match(line) for name, head in self._heads):
             return
-        step = _general(line[:begin]) + rb"(?P<step>\d{1,15})" if behind else b""
         number = rb"(?P<" + group.encode() + rb">\d[\d.,]*)(?<![.,])"
-        self._heads.append((group, re.compile(step + _named(line[behind:end]) + number)))
+        step = rb"(?P<step>\d{1,15})"
+        if behind > end:
+            words = _WORDS_BEFORE.search(line, speed_ends, begin)
+            between = b"" if words is None else _general(words[0])
+            regex = _named(line[:end]) + number + rb"[^\n]{0,80}?" + between + step
+        elif behind:
+            regex = _general(line[:begin]) + step + _named(line[behind:end]) + number
+        else:
+            regex = _named(line[:end]) + number
+        self._heads.append((group, re.compile(regex)))
 
 
 def _named(text: bytes) -> bytes:

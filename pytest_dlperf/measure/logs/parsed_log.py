@@ -12,11 +12,12 @@ from pytest_dlperf.measure.logs import facts, rules, trained
 from pytest_dlperf.measure.logs.block import Block
 from pytest_dlperf.measure.logs.clean import BLOCK_BYTES, LINE_BYTES
 from pytest_dlperf.measure.logs.clocks import Clock
-from pytest_dlperf.measure.logs.declare import Format
+from pytest_dlperf.measure.logs.declare import Format, LogRecord
 from pytest_dlperf.measure.logs.facts import Facts
 from pytest_dlperf.measure.logs.joined import Joined
-from pytest_dlperf.measure.logs.records import Reader
+from pytest_dlperf.measure.logs.records import Columns, Reader
 from pytest_dlperf.measure.logs.registry import ITERATIONS, needed_before, sniff
+from pytest_dlperf.measure.logs.shapes import Row
 from pytest_dlperf.measure.logs.sieve import Sieve
 from pytest_dlperf.measure.logs.timeline import Counted, Timeline
 
@@ -149,6 +150,9 @@ class _Counting:
         for block in self._sieve.blocks(blocks):
             self.timeline.add(self._joined.columns(self._reader.columns(block)))
         self.timeline.add(self._joined.end())
+        last = None if self.fmt.unread_at_end is None else self.fmt.unread_at_end()
+        if last is not None:
+            self.timeline.add(Columns(1, rows=[Row(LogRecord(step=last, unread=1), None, None)]))
 
     @property
     def clock(self) -> Clock:

@@ -15,7 +15,7 @@ from pytest_dlperf.measure.logs import shown_pattern
 from pytest_dlperf.measure.logs.quantities import quantities
 from pytest_dlperf.measure.logs.user_pattern import elapsed_of
 
-_SECONDS: Final = r"s(?:ec(?:ond)?s?)?"
+_SECONDS: Final = r"(?:s|secs?|seconds?)"
 _LONGER: Final = r"(?:min(?:ute)?s?|h(?:ou)?rs?)"
 _NAME: Final = (
     r"\b(?:(?:total|wall|train|training|run|time)[ _-]?){0,2}"

@@ -36,8 +36,8 @@ _EVALUATES: Final = re.compile(r"\b(?:eval|valid|val\b|test|predict|load)", re.I
 _OPEN_BAR: Final = re.compile(r"\[(?:\d+:)?\d\d:\d\d[,<]")
 #: Words of a bar that prepares data or files; elsewhere they may be a training's.
 _PREPARES: Final = re.compile(
-    r"\b(?:fetch|download|upload|extract|map\b|filter|tokeniz|prepar|preprocess|process|pack|cach"
-    r"|index|convert|sav|writ|read|generat|shard|copy|merg|quantiz|captur|warm)",
+    r"\b(?:fetch|download|upload|extract|map\b|filter|tokeniz|prepar|preprocess|process|pack|cache|caching"
+    r"|index|convert|save|saving|writ|read|generate|generating|shard|copy|merg|quantiz|captur|warm)",
     re.IGNORECASE,
 )
 #: The word before a bar says what it counts.

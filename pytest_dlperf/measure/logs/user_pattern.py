@@ -104,6 +104,9 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
         no_number=lambda: contradictions.first,
         rate_of_device=lambda: contradictions.of_device,
         rounding=lambda: rounding.share,
+        unread_at_end=lambda: next(
+            (step for search in searches if (step := search.pending_step) is not None), None
+        ),
         work_of_lines=None if declared.averaging == "running" else lambda: work.work,
         several_lines=(declared.has_elapsed or not declared.clock_suffices)
         and (len(searches) > 1 or any("|" in regex for regex in declared.regexes)),
@@ -126,7 +129,7 @@ _CLOCK: Final = re.compile(
 _DURATION: Final = re.compile(
     rb"(?=\d)(?:(\d{1,6}) ?d(?:ays?)?,? ?)?(?:(\d{1,6}(?:\.\d{1,9})?) ?h(?:(?:ou)?rs?)?,? ?)?"
     rb"(?:(\d{1,6}(?:\.\d{1,9})?) ?m(?:in(?:ute)?s?)?,? ?)?"
-    rb"(?:(\d{1,9}(?:\.\d{1,9})?) ?s(?:ec(?:ond)?s?)?)?"
+    rb"(?:(\d{1,9}(?:\.\d{1,9})?) ?(?:s|secs?|seconds?))?"
 )
 
 
@@ -238,6 +241,11 @@ class _Search:
         #: Whether each of its matches has a step.
         self.has_step = "step" in compiled.groupindex and "|" not in regex
         self.groups = frozenset(compiled.groupindex)
+
+    @property
+    def pending_step(self) -> int | None:
+        """The step of a last line that has its speed in another unit; None: there is none."""
+        return self._other_units.pending
 
     def __call__(self, line: bytes) -> dict[str, bytes]:
         """Return the text of each group that is found, unless the line is of an evaluation."""

@@ -281,3 +281,37 @@ def test_other_words_for_what_is_counted_are_the_same(
     )  # fmt: skip
 
     assert (result.throughput, result.unit) == (pytest.approx(64.5), unit)
+
+
+#: Lines, the one among them that has another unit, and the pattern.
+ALONE = (
+    ("step {i} 64.0 samples/s", "step {i} 65536.0 tok/s", r"step (?P<step>\d+) (?P<rate>\S+) sam"),
+    (
+        "step {i} time_s=0.50",
+        "step {i} time_ms=500.0",
+        r"step (?P<step>\d+) time_s=(?P<seconds>\S+)",
+    ),
+    ("{i} 2.1 64.0 samples/s", "{i} 2.1 65536.0 tok/s", r"^(?P<step>\d+) 2.1 (?P<rate>\S+) sam"),
+    ("64.0 samples/s at {i}", "65536.0 tok/s at {i}", r"(?P<rate>\S+) samples/s at (?P<step>\d+)"),
+    (
+        "step {i} took 0.50 s",
+        "step {i} took 500.0 ms",
+        r"step (?P<step>\d+) took (?P<seconds>\S+) s",
+    ),
+)
+
+
+@pytest.mark.parametrize(("line", "other", "regex"), ALONE)
+@pytest.mark.parametrize("at", [60, 198, 199])
+def test_one_print_alone_in_another_unit_is_said(
+    tmp_path: Path, line: str, other: str, regex: str, at: int
+) -> None:
+    path = tmp_path / "train.log"
+    lines = [(other if i == at else line).format(i=i) for i in range(200)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    unit = () if "rate" in regex else ("--unit=iterations",)
+
+    result = extracted(path, f"--pattern={regex}", *unit)
+
+    assert "of the iterations that were measured are not read" in message(result, "prints-unread")
+    assert result.throughput == pytest.approx(64 if "rate" in regex else 2)

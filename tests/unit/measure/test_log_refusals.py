@@ -372,7 +372,10 @@ def test_a_rate_of_the_whole_run_asks_for_prints_and_names_no_option(
     ("content", "said"),
     [
         (b'{"_runtime": 1234.5, "_step": 1000, "train/tokens_per_sec": 123.4}', "one JSON object"),
-        (b"\x18\0\0\0\0\0\0\0abcd\x09\0\0\0\0\0\0\0\0\x1a\x0dbrain.Event:2", "TensorBoard's events"),
+        (
+            b"\x18\0\0\0\0\0\0\0abcd\x09\0\0\0\0\0\0\0\0\x1a\x0dbrain.Event:2",
+            "TensorBoard's events",
+        ),
     ],
 )
 def test_a_file_that_has_no_prints_is_said_to_be_what_it_is(
@@ -394,7 +397,10 @@ def test_a_file_that_has_no_prints_is_said_to_be_what_it_is(
             "Fetching {mark} files:  50%|###  | {i}/200 [00:01<00:00, 4.97it/s]\n",
             "that nothing shows to be training's",
         ),
-        ("Generating train split: {i} examples [00:02, 3{mark}.6 examples/s]\n", "no step is near"),
+        (
+            "Generating train split: {i} examples [00:02, 3{mark}.6 examples/s]\n",
+            "no step is near",
+        ),
     ],
 )
 def test_the_line_that_is_most_like_a_record_is_shown_with_what_it_lacks(
