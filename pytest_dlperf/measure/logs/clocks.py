@@ -125,8 +125,6 @@ STYLES: Final = (
 
 #: Not one of them: a program prints it, and a pattern reads it.
 ELAPSED: Final = _style("time since the begin", rb"(?!)")
-#: Finer digits of it are not looked at.
-_FINEST_S: Final = 0.001
 
 
 class Clock:
@@ -164,13 +162,10 @@ class Clock:
         match = _stamp_in(before if self._is_before else line, self.style)
         return None if match is None else self._seconds(match)
 
-    def elapsed(self, seconds: float | None) -> float | None:
+    def elapsed(self, seconds: float | None, resolution: float) -> float | None:
         """Take in the time since training began as the clock of a line, and return it."""
         if seconds is not None:
-            if self.style is None:
-                self.style, self.resolution = ELAPSED, 1.0
-            while self.resolution > _FINEST_S and not _is_whole(seconds / self.resolution):
-                self.resolution /= 10
+            self.style, self.resolution = ELAPSED, resolution
         return seconds
 
     def _seconds(self, match: re.Match[bytes]) -> float | None:
@@ -235,10 +230,6 @@ class Clock:
         going_on = at_s.copy()
         going_on[known[1:]] += turns
         return going_on
-
-
-def _is_whole(number: float) -> bool:
-    return abs(number - round(number)) <= _FINEST_S
 
 
 def _stamp_in(text: bytes, style: Style) -> re.Match[bytes] | None:

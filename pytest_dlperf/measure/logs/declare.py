@@ -255,8 +255,9 @@ class Format:
     last_resort: bool = False
     #: A line has a step alone: the clock of the lines says how long iterations took.
     by_clock: bool = False
-    #: That clock is ``elapsed_s``, and no time stamp.
-    clock_is_printed: bool = False
+    #: That clock is ``elapsed_s``, and no time stamp: return the seconds to which it was printed
+    #: in the lines that were read so far.
+    printed_resolution: Callable[[], float] | None = None
     #: The program prints a loss of 0 in place of one that is not a number.
     zero_is_lost: bool = False
     #: Makes the parser of one log, where the meaning of a line is in lines before it. ``parse``

@@ -35,6 +35,8 @@ def rate_as_means(series: RateSeries) -> float | None:
 
     None where they do not drift as such means do.
     """
+    if len(series) < _FEWEST:
+        return None
     each = series.work / series.iterations / series.printed_rate
     begins = np.flatnonzero(series.epoch_begins)
     before = np.concatenate([[0.0], series.last])[begins]
@@ -42,10 +44,20 @@ def rate_as_means(series: RateSeries) -> float | None:
     in_epoch = series.last - np.concatenate([[0.0], before])[epoch]
     of_mean = (series.label, series.last, in_epoch)
     for counts, growth in product(of_mean, _GROWTHS):
+        if not _moves_little(counts, each):
+            continue
         iterations, seconds = _totals_of_means(counts, each, growth)
         if iterations:
             return float(np.mean(series.work / series.iterations)) * iterations / seconds
     return None
+
+
+def _moves_little(counts: Floats, each: Floats) -> bool:
+    """Return whether new iterations, which move a mean, would mostly be twice as long at most."""
+    grows = np.diff(counts) > 0
+    moves = np.abs(np.diff(each) / each[1:])[grows]
+    share = (np.diff(counts) / counts[1:])[grows]
+    return len(moves) > 0 and bool(np.median(moves / share) <= 1.0)
 
 
 def _totals_of_means(counts: Floats, each: Floats, growth: float) -> tuple[float, float]:

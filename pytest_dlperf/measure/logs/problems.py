@@ -177,7 +177,7 @@ def _strange_bars(parsed: ParsedLog) -> tuple[Problem, ...]:
 def _clock_of(parsed: ParsedLog) -> str:
     """Return in words which clock a log has, or which are looked for."""
     style, fmt = parsed.clock.style, parsed.fmt
-    if style is None and fmt.clock_is_printed:
+    if style is None and fmt.printed_resolution is not None:
         return (fmt.no_number and fmt.no_number()) or "its lines have no time since the begin"
     if style is not None:
         return f"the clock of its lines is {style.name}"

@@ -215,8 +215,9 @@ class Reader:
         return by_column, parsed
 
     def _row(self, record: LogRecord, line: Line) -> Row:
-        if self._format.clock_is_printed:
-            return Row(record, line.rank, self.clock.elapsed(record.elapsed_s))
+        if self._format.printed_resolution is not None:
+            at_s = self.clock.elapsed(record.elapsed_s, self._format.printed_resolution())
+            return Row(record, line.rank, at_s)
         return Row(record, line.rank, self.clock.read(line.text, line.stamp))
 
     def _stamped(self, by_column: Sequence[ByColumn], whole: Text) -> list[tuple[Places, Columns]]:

@@ -47,6 +47,7 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
     contradictions, rounding, work = Contradictions(), _Rounding(), WorkOfLines()
     counted = declared.unit or unit or SAMPLES
     searches = [_Search(regex, contradictions, counted) for regex in declared.regexes]
+    has_elapsed, resolutions = declared.has_elapsed, [1.0]
     has_loss, has_norm = (
         any(name in search.groups for search in searches) for name in ("loss", "grad_norm")
     )
@@ -73,6 +74,8 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
         else:
             unread += any(_is_unread(texts[name]) for name in SPEEDS if name in texts)
         epoch = _number(texts, "epoch")
+        if texts.get("elapsed"):
+            resolutions[:] = [min(resolutions[0], _rounding(texts["elapsed"]))]
         loss = _loss(texts, "loss") if has_loss else beside_pattern.loss_of(line)
         norm = _loss(texts, "grad_norm") if has_norm else beside_pattern.norm_of(line)
         return LogRecord(
@@ -97,7 +100,9 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
         anchors=(b"\n",),
         parse=parse,
         by_clock=declared.clock_suffices,
-        clock_is_printed=declared.has_elapsed and declared.clock_suffices,
+        printed_resolution=(
+            (lambda: min(resolutions)) if has_elapsed and declared.clock_suffices else None
+        ),
         by_block=partial(_with_digits, searches) if declared.averaging == "running" else None,
         batch_is_work=True,
         no_time=_NO_TIME,
