@@ -35,6 +35,8 @@ _ELAPSED: Final = tuple(
         (r"^\W{0,3}\s{0,12}", _PLAIN, rf"(?= ?(?:{_SECONDS}|{_LONGER})\b)"),
     )
 )
+#: Without a name it may be the time of one step.
+_UNNAMED: Final = _ELAPSED[-2:]
 _TIME_NAME: Final = re.compile(r"time|elapsed|clock|took|duration|total", re.IGNORECASE)
 _NUMBER: Final = re.compile(_PLAIN)
 _MINUTES: Final = re.compile(rf" ?{_LONGER}\b")
@@ -66,7 +68,7 @@ def _grows(lines: Sequence[str], finder: re.Pattern[str]) -> bool:
     return (
         len(times) >= shown_pattern.MOSTLY * len(lines)
         and rises >= shown_pattern.MOSTLY * (len(times) - 1)
-        and times[-1] > times[0]
+        and times[-1] > (shown_pattern.GROWS if finder in _UNNAMED else 1) * times[0]
     )
 
 
@@ -75,7 +77,9 @@ def grown_time(lines: Sequence[str]) -> str:
     if not any(shown_pattern.steps_in(lines)):
         return ""
     for number in quantities(lines[-1]):
-        if number.unit or not _TIME_NAME.search(number.name) or not number.is_whole:
+        is_first = number.start == 0 and "." in number.text
+        is_time = is_first or _TIME_NAME.search(number.name) is not None
+        if number.unit or not is_time or not number.is_whole:
             continue
         values = [
             float(same.text)

@@ -30,7 +30,7 @@ _ENDS: Final = r"(?![\w/])"
 #: What of a line says that it is of an evaluation is in so many bytes of its begin.
 _HEAD: Final = 30
 #: A time since the begin is so many times the first one at the end.
-_GROWS: Final = 1.5
+GROWS: Final = 1.5
 _EVALUATES: Final = re.compile(r"\b(?:eval|valid|val\b|test|predict|load)", re.IGNORECASE)
 #: A bar whose end nobody knows: ``905718 examples [00:02, 302738.60 examples/s]``.
 _OPEN_BAR: Final = re.compile(r"\[(?:\d+:)?\d\d:\d\d[,<]")
@@ -400,7 +400,7 @@ def _grows(numbers: Sequence[Quantity]) -> bool:
     values = [_value(number) for number in numbers if _PLAIN.fullmatch(number.text)]
     rises = sum(value > former for former, value in pairwise(values))
     return (
-        len(values) > 2 and rises >= MOSTLY * (len(values) - 1) and values[-1] > _GROWS * values[0]
+        len(values) > 2 and rises >= MOSTLY * (len(values) - 1) and values[-1] > GROWS * values[0]
     )
 
 

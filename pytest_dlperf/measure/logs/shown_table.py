@@ -14,6 +14,7 @@ from typing import Final
 from pytest_dlperf.core.log_pattern import LogPattern, pattern
 from pytest_dlperf.measure.logs.clocks import stamp
 from pytest_dlperf.measure.logs.quantities import Quantity
+from pytest_dlperf.measure.logs.shown_pattern import GROWS
 from pytest_dlperf.measure.logs.speeds import Speed, speed_of
 from pytest_dlperf.measure.logs.user_pattern import elapsed_of
 
@@ -85,7 +86,8 @@ def table_in(block: bytes) -> Table | None:
             if len(names) < 2 or not all(_NAME.fullmatch(name.strip()) for name in names):
                 continue
             rows = [row.split(mark) for row in lines[place + 1 :] if row]
-            rows = [row for row in rows if len(row) == len(names)]
+            # A run that goes on may write the header again.
+            rows = [row for row in rows if len(row) == len(names) and row != names]
             numbers = sum(any(_NUMBER.fullmatch(text) for text in row) for row in rows)
             if len(rows) >= _FEWEST and numbers >= _MOSTLY * len(rows):
                 return Table(mark, [name.strip().strip("\"'") for name in names], rows)
@@ -119,7 +121,7 @@ def _patterns_of_speeds(
     for place, speed in _speeds(table):
         name = table.names[place]
         if not speed.group:
-            if not _rises([float(text) for text in table.column(place)]):
+            if not _rises([float(text) for text in table.column(place)], strictly=True):
                 yield table.pattern(groups | {place: "seconds"}), name, UNIT_UNSAID
         elif speed.doubt or speed.part or speed.is_mean:
             why = speed.doubt or "nothing says over what it is a mean, or whose it is"
@@ -141,7 +143,7 @@ def _patterns_of_clocks(
             yield table.pattern(groups | {place: "elapsed"}), name, ""
         elif stamp(f"{texts[-1]} ".encode(errors="surrogateescape")) is not None:
             yield table.pattern(groups), name, ""
-        elif _TIME.search(name) and _is_numbers(texts) and _rises([*map(float, texts)]):
+        elif _TIME.search(name) and _is_numbers(texts) and _grows([*map(float, texts)]):
             yield table.pattern(groups | {place: "elapsed"}), name, UNIT_UNSAID
 
 
@@ -186,7 +188,12 @@ def _is_rising(texts: Sequence[str]) -> bool:
     return all(text.isdecimal() for text in texts) and _rises([float(text) for text in texts])
 
 
-def _rises(values: Sequence[float]) -> bool:
-    rises = sum(later >= former for former, later in pairwise(values))
+def _grows(values: Sequence[float]) -> bool:
+    return _rises(values) and values[-1] > GROWS * values[0]
+
+
+def _rises(values: Sequence[float], *, strictly: bool = False) -> bool:
+    moves = [later - former for former, later in pairwise(values)]
+    rises = sum(move > 0 if strictly else move >= 0 for move in moves)
     is_mostly = rises >= _MOSTLY * (len(values) - 1)
     return len(values) >= _FEWEST and is_mostly and values[-1] != values[0]

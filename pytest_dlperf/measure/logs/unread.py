@@ -45,6 +45,10 @@ _SHOWN: Final = 160
 _RUN: Final = re.compile(rb" *\d+(?:[.,]\d+)*|(?<=%)\|[^|\n]{0,400}\|")
 _START: Final = "no line is a record of a known format"
 _NEEDS: Final = " with --batch_size_per_device and --world_size"
+_AVERAGINGS: Final = (
+    "--averaging=running (a mean since the begin), window (since the last line) or iteration (of "
+    "that one alone)"
+)
 #: A pattern that gives one of these reads the log as something else than it is.
 _REFUSING: Final = frozenset({"several-runs", "clock-mismatch", "unknown-scale"})
 
@@ -110,10 +114,11 @@ def _sentence_of_table(table: Table, trial: Trial) -> str:
     start = f"it is a table with the columns {_quoted(table.header)}"
     refusals = []
     for declared, name, doubt in shown_table.patterns_of(table):
-        refusal = _tried(declared, None, trial, len(table.rows)).refusal
+        tried = _tried(declared, None, trial, len(table.rows))
+        refusal = tried.refusal
         reading = shown_pattern.typed(declared) + ("" if declared.has_rate else _NEEDS)
         if not refusal and not doubt:
-            return f"{start}, of which {name!r} is read by {reading}"
+            return f"{start}, of which {name!r} is read by {reading}{tried.choice}"
         if not refusal and doubt == shown_table.UNIT_UNSAID:
             doubt += f"; if it is in seconds, it is read by {reading}"
         refusals.append(f"; {name!r} is not read: {doubt or refusal}")
@@ -362,8 +367,10 @@ def _tried(
         if code in refusing:
             return _Tried(refusal=f"{code}: {message}")
     if candidate is None:
-        return _Tried()
-    choices = [*_choices(candidate, problems)]
+        asks = "averages-differ" in problems and not declared.clock_suffices
+        choices = [_AVERAGINGS] if asks else []
+    else:
+        choices = [*_choices(candidate, problems)]
     if not choices:
         return _Tried()
     # A comma would be copied with the option before it
@@ -380,10 +387,7 @@ def _choices(candidate: Candidate, problems: Mapping[str, str]) -> Iterator[str]
     if many and is_rate and declared.scope in {"", "global"}:
         yield "--scope=device (of one rank) or --scope=global (of all ranks)"
     if not declared.averaging and (candidate.speed.is_mean or "averages-differ" in problems):
-        yield (
-            "--averaging=running (a mean since the begin), window (since the last line) or "
-            "iteration (of that one alone)"
-        )
+        yield _AVERAGINGS
 
 
 def _quoted(line: str) -> str:

@@ -182,3 +182,47 @@ def test_a_table_without_a_time_is_said_to_be_one(tmp_path: Path) -> None:
 
     assert "a table with the columns 'epoch,step,train_loss,val_loss'" in said
     assert "--pattern" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        # A time of a step that hardly changes is no time since the begin
+        (
+            "step,step_time\n" + "".join(f"{i},{0.5 + (i > 350) / 10}\n" for i in range(400)),
+            "seconds>",
+        ),
+        (
+            "step,speed\n" + "".join(f"{i},{i / 9}\n" for i in range(400)),
+            "nothing says what it counts",
+        ),
+        (
+            2 * ("step,elapsed_s\n" + "".join(f"{i},{i / 2}\n" for i in range(200))),
+            "several-runs: 2 runs",
+        ),
+        (
+            "step,samples_per_sec\n"
+            + "".join(f"{i},{32 * i / (20 + 0.5 * i):.2f}\n" for i in range(1, 400)),
+            "--averaging=running (a mean since the begin)",
+        ),
+        ("step,time\n" + "".join(f"{i},{1e5 + i / 2}\n" for i in range(400)), "none is a step"),
+        ("epoch,epoch_time_s\n" + "".join(f"{i},120.5\n" for i in range(99)), "none is a step"),
+    ],
+)
+def test_what_the_columns_of_a_table_leave_open_is_said(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text(text, encoding="utf-8")
+
+    assert said in message(refused(path, path.read_bytes()), "unknown-format")
+
+
+def test_a_time_at_the_begin_of_lines_may_be_that_of_a_step(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    write(path, "", lambda i, s: f"{0.5 + i % 5 / 1000:.3f}s step {i} loss 2.5")
+
+    said = message(refused(path, path.read_bytes()), "unknown-format")
+
+    assert "nothing says what" in said
+    assert "--pattern" not in said
