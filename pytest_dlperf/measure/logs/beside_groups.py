@@ -169,6 +169,9 @@ _COUNTS: Final = (
 )
 #: Short names of rates of tokens.
 _COUNTS_TOKENS: Final = re.compile(rb"(?<![A-Za-z])(?:wps|tps|tgs)(?![A-Za-z])", re.I)
+_NAMES_MEAN: Final = re.compile(
+    rb"(?<![a-z])(?:avg|averaged?|mean|running|overall|cumulative)(?![a-z])", re.I
+)
 _IN_SECONDS: Final = {"seconds", "data", "elapsed"}
 _LOOKS_BEFORE: Final = 40
 
@@ -181,6 +184,8 @@ class Contradictions:
         self.first = ""
         #: A rate that the lines say is of one device, in their words; empty where none is.
         self.of_device = ""
+        #: The name of a speed says that it is a mean.
+        self.names_mean = False
 
     def finds(self, match: re.Match[bytes], group: str, cause: str) -> bool:
         """Take in why a group has no number; return whether there is a reason."""
@@ -233,6 +238,15 @@ def words_of_device(match: re.Match[bytes]) -> str:
         return ""
     _, name, behind = _beside(match, "rate")
     return _shown(match, "rate") if _says(_OF_DEVICE, behind, name) else ""
+
+
+def names_mean(match: re.Match[bytes], group: str) -> bool:
+    """Return whether the name of a speed says that it is a mean."""
+    text = match[group]
+    if text is None or not text[-1:].isdigit():
+        return False
+    _, name, _ = _beside(match, group)
+    return _NAMES_MEAN.search(name) is not None
 
 
 def counted_by(unit: str) -> str:

@@ -274,6 +274,8 @@ class Format:
     leaves_out: str = ""
     #: Why the prints of a log may have no time, in words, where the format knows it.
     no_time: str = ""
+    #: Return whether the name of a speed that was read so far says that it is a mean.
+    names_mean: Callable[[], bool] | None = None
     #: Return the step of a last line whose speed is no number of a user's pattern.
     unread_at_end: Callable[[], int | None] | None = None
     #: Return, of the lines that were read so far, why the first of them has no number, and a rate

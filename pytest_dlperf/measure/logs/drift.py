@@ -30,10 +30,11 @@ _ONE_WAY: Final = 0.8
 _BETTER: Final = 0.75
 
 
-def rate_as_means(series: RateSeries) -> float | None:
+def rate_as_means(series: RateSeries, *, names_mean: bool) -> float | None:
     """Return work over time if printed rates are means since the run, or the epoch, began.
 
-    None where they do not drift as such means do.
+    None where they do not drift as such means do. Where their name says that they are means they
+    need not drift, but move little.
     """
     if len(series) < _FEWEST:
         return None
@@ -46,7 +47,7 @@ def rate_as_means(series: RateSeries) -> float | None:
     for counts, growth in product(of_mean, _GROWTHS):
         if not _moves_little(counts, each):
             continue
-        iterations, seconds = _totals_of_means(counts, each, growth)
+        iterations, seconds = _totals_of_means(counts, each, growth, names_mean=names_mean)
         if iterations:
             return float(np.mean(series.work / series.iterations)) * iterations / seconds
     return None
@@ -60,7 +61,9 @@ def _moves_little(counts: Floats, each: Floats) -> bool:
     return len(moves) > 0 and bool(np.median(moves / share) <= 1.0)
 
 
-def _totals_of_means(counts: Floats, each: Floats, growth: float) -> tuple[float, float]:
+def _totals_of_means(
+    counts: Floats, each: Floats, growth: float, *, names_mean: bool
+) -> tuple[float, float]:
     """Return the iterations after the first print, and their seconds; 0 where there is no drift.
 
     ``counts`` are the iterations that a mean is over; where they fall, another mean begins.
@@ -90,7 +93,8 @@ def _totals_of_means(counts: Floats, each: Floats, growth: float) -> tuple[float
     # Digits may hide small moves, or make them.
     one_way = max(abs(drift) / max(by_print, 1e-12), max(rises, falls) / max(1, rises + falls))
     is_better = min(by_usual, by_last) <= _BETTER * by_print
-    if pairs < _FEWEST or one_way < _ONE_WAY or not is_better:
+    drifts = names_mean or (one_way >= _ONE_WAY and is_better)
+    if pairs < _FEWEST or not drifts:
         return 0.0, 0.0
     return iterations, seconds
 

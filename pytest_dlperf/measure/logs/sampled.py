@@ -105,7 +105,8 @@ def _sample_of(selection: Selection, fmt: Format) -> Sample:
     if selection.throughput is None:
         return Sample(selection=selection)
     if not fmt.is_averaging_said:
-        return _sample_of_unsaid(selection)
+        names_mean = fmt.names_mean is not None and fmt.names_mean()
+        return _sample_of_unsaid(selection, names_mean=names_mean)
     if not (series.iterations > 1).any():
         return Sample(selection=selection)
     if fmt.averaging != "iteration":
@@ -131,7 +132,7 @@ def _sample_of(selection: Selection, fmt: Format) -> Sample:
     )
 
 
-def _sample_of_unsaid(selection: Selection) -> Sample:
+def _sample_of_unsaid(selection: Selection, *, names_mean: bool) -> Sample:
     """Return the selection, and how far apart the meanings are of what is printed."""
     series = selection.series
     ways: tuple[tuple[str, float], ...] = (
@@ -141,7 +142,7 @@ def _sample_of_unsaid(selection: Selection) -> Sample:
     most = _APART
     if not (series.iterations > 1).any():
         ways = ways[:1]  # a print of each iteration is of that one either way
-    if (since_begin := drift.rate_as_means(series)) is not None:
+    if (since_begin := drift.rate_as_means(series, names_mean=names_mean)) is not None:
         ways = (*ways, ("as means since the begin, running", since_begin))
         most = _APART_BY_DRIFT
     rates = [value for _, value in ways]

@@ -20,7 +20,12 @@ from typing import Final, Literal
 from pytest_dlperf.core.errors import UsageError
 from pytest_dlperf.core.log_pattern import LogPattern, regex_bytes
 from pytest_dlperf.measure.logs import beside_pattern
-from pytest_dlperf.measure.logs.beside_groups import Contradictions, contradiction, words_of_device
+from pytest_dlperf.measure.logs.beside_groups import (
+    Contradictions,
+    contradiction,
+    names_mean,
+    words_of_device,
+)
 from pytest_dlperf.measure.logs.clean import LINE_BYTES, untagged
 from pytest_dlperf.measure.logs.declare import NOT_FINITE, Format, LogRecord
 from pytest_dlperf.measure.logs.evaluation_words import asks_for_evaluation, names_evaluation
@@ -108,6 +113,7 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
         no_time=_NO_TIME,
         no_number=lambda: contradictions.first,
         rate_of_device=lambda: contradictions.of_device,
+        names_mean=lambda: contradictions.names_mean,
         rounding=lambda: rounding.share,
         unread_at_end=lambda: next(
             (step for search in searches if (step := search.pending_step) is not None), None
@@ -270,6 +276,9 @@ class _Search:
         texts = {name: text for name, text in match.groupdict().items() if text is not None}
         if "rate" in texts and not self._contradictions.of_device:
             self._contradictions.of_device = words_of_device(match)
+        if not self._contradictions.names_mean:
+            speeds = (name for name in SPEEDS if name in texts)
+            self._contradictions.names_mean = any(names_mean(match, name) for name in speeds)
         numbers = {
             name: b"" if self._contradicts(match, name) else text for name, text in texts.items()
         }

@@ -61,6 +61,24 @@ def test_nothing_is_asked_of_speeds_that_are_of_each_window(
     assert extracted(path, PATTERN, "--unit=iterations").throughput == pytest.approx(2, rel=0.03)
 
 
+@pytest.mark.parametrize("name", ["avg ", "mean_", ""])
+def test_a_mean_by_its_name_is_asked_about_though_a_run_turns_slow(
+    tmp_path: Path, name: str
+) -> None:
+    draw = random.Random(3)
+    ends = list(accumulate(draw.uniform(0.8, 1.2) * (1 + (i > 1000)) for i in range(2000)))
+    path = tmp_path / "train.log"
+    path.write_text(
+        "".join(f"step {i} {name}rate={i / ends[i - 1]:.3f}\n" for i in range(50, 2001, 50)),
+        encoding="utf-8",
+    )
+
+    result = extracted(path, r"--pattern=step (?P<step>\d+) .*rate=(?P<rate>\S+)")
+
+    assert result.throughput is None
+    assert "as means since the begin, running" in message(result, "averages-differ")
+
+
 HEADS = (
     "NOTE: throughput below is per GPU",
     "Throughput (per device) is shown every 10 steps",
