@@ -73,6 +73,8 @@ WITHOUT_WORK = frozenset(
         "detectron2",
         "detectron2_2019",
         "detectron2_wrapped",
+        "dinov2",
+        "dinov2_json",
         "ultralytics",
         "ultralytics_8_3",
         "keras",
