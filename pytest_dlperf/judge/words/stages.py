@@ -11,6 +11,8 @@ from pytest_dlperf.judge.words.options import Options, either
 
 #: The stages, the one that says most first.
 ORDER: Final = ("packages", "pairs", "stored")
+#: What to do where pairs are unsteady.
+_MEASURE_AGAIN: Final = "look at the records of its pairs, and measure again"
 
 
 def _pairs_decided(finding: Finding, options: Options) -> str:
@@ -25,7 +27,7 @@ def _pairs_decided(finding: Finding, options: Options) -> str:
     if finding.text("verdict") == "inconclusive":
         return with_remedy(line, remedy_of(finding, options))
     if finding.text("verdict") == "unsteady":
-        return with_remedy(line, "look at the records of its pairs, and measure again")
+        return with_remedy(line, _MEASURE_AGAIN)
     return line
 
 
@@ -52,6 +54,8 @@ def _packages_decided(finding: Finding, options: Options) -> str:
         line = f"{finding.text('seen_by_stored')}; {by_packages}"
     if finding.text("verdict") == "regressed":
         return with_remedy(line, either(finding.text("undo"), accept_it(options)))
+    if finding.text("verdict") == "unsteady":
+        return with_remedy(line, _MEASURE_AGAIN)
     return line
 
 

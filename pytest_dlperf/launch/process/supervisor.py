@@ -89,6 +89,8 @@ def main(argv: list[str] | None = None) -> int:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     set_name(CHANNEL_NAME if arguments.is_channel else PARENT_NAME)
+    # Where a parent ignores it, the kernel keeps no exit codes, and a launcher's would be 0
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     asked_to_end: list[int] = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda received, _frame: asked_to_end.append(received))

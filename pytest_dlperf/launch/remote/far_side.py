@@ -123,6 +123,8 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # child subreaper, see supervisor.py
     set_name(PARENT_NAME)
+    # Where a parent ignores it, the kernel keeps no exit codes, and a launcher's would be 0
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda received, _frame: asked.append(received))

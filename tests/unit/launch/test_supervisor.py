@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -74,6 +75,19 @@ def test_output_and_exit_code(tmp_path: Path):
     run = execute(plan(tmp_path, "print('hello'); raise SystemExit(7)"))
     assert (run.exit_code, run.end, run.timed_out) == (7, RunEnd(reason=EndReason.EXITED), False)
     assert Path(run.log).read_text(encoding="utf-8") == "hello\n"
+
+
+def test_an_exit_code_is_kept_where_ends_of_children_are_ignored(tmp_path: Path):
+    command = plan(tmp_path, "raise SystemExit(3)").argv
+    supervised = [supervisor.__file__, "--timeout-s=60", f"--workdir={tmp_path}", "--", *command]
+    started = subprocess.Popen(
+        ["bash", "-c", 'trap "" CHLD; exec "$@"', "bash", sys.executable, "-I", *supervised],
+        stdin=subprocess.PIPE,
+    )
+    assert started.wait(60) == 0
+    assert started.stdin is not None
+    started.stdin.close()
+    assert json.loads((tmp_path / "supervisor.json").read_text("utf-8"))["exit_code"] == 3
 
 
 def test_what_the_launcher_leaves_behind_is_killed(tmp_path: Path):
