@@ -21,7 +21,12 @@ SPEEDS: Final = ("rate", "seconds", "milliseconds")
 _NUMBER: Final = rb"[+-]?\d+(?:[.,:]\d+)*(?:[eE][+-]?\d{1,3})?"
 #: What differs from line to line: numbers, what is drawn of a bar, and blanks.
 _PARTS: Final = re.compile(rb"(?<=%)\|[^|\n]{0,400}\||" + _NUMBER + rb"| +")
-_ANY_NUMBER: Final = rb"[+-]?\d[\d.,:]*(?:[eE][+-]?\d{1,3})?"
+#: Digits of one number are never tried as those of two: it would take a power of their count.
+_NO_DIGIT_BEFORE: Final = rb"(?<!\d)(?<!\d[.,:])"
+_ANY_NUMBER: Final = (
+    rb"(?:" + _NO_DIGIT_BEFORE + rb"[+-]?|[+-])\d+(?:[.,:]\d+)*\.?(?:[eE][+-]?\d{1,3})?"
+)
+_ANY_BLANKS: Final = rb"(?: +|" + _NO_DIGIT_BEFORE + rb"|(?![\d+-]))"
 _LETTER: Final = re.compile(rb"[A-Za-z]")
 #: A unit in the name of a number may be another one as well.
 _UNIT_NAME: Final = re.compile(
@@ -127,7 +132,7 @@ def _general(text: bytes) -> bytes:
     for part in _PARTS.finditer(text):
         regex += re.escape(text[at : part.start()])
         if part[0].startswith(b" "):
-            regex += b" *"
+            regex += _ANY_BLANKS
         else:
             regex += rb"\|[^|]*\|" if part[0].startswith(b"|") else _ANY_NUMBER
         at = part.end()

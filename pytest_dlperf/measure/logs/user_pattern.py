@@ -52,7 +52,7 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
     contradictions, rounding, work = Contradictions(), _Rounding(), WorkOfLines()
     counted = declared.unit or unit or SAMPLES
     searches = [_Search(regex, contradictions, counted) for regex in declared.regexes]
-    has_elapsed, resolutions = declared.has_elapsed, [1.0]
+    resolutions = [1.0]
     has_loss, has_norm = (
         any(name in search.groups for search in searches) for name in ("loss", "grad_norm")
     )
@@ -105,9 +105,7 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
         anchors=(b"\n",),
         parse=parse,
         by_clock=declared.clock_suffices,
-        printed_resolution=(
-            (lambda: min(resolutions)) if has_elapsed and declared.clock_suffices else None
-        ),
+        printed_resolution=(lambda: min(resolutions)) if declared.has_elapsed else None,
         by_block=partial(_with_digits, searches) if declared.averaging == "running" else None,
         batch_is_work=True,
         no_time=_NO_TIME,

@@ -108,6 +108,18 @@ def test_a_part_of_a_clock_and_another_unit_are_no_elapsed_time(
     assert said in message(result, "insufficient-data")
 
 
+def test_an_elapsed_time_beside_a_rate_is_compared_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    pattern = r"--pattern=step (?P<step>\d+) t=(?P<elapsed>\S+) (?P<rate>\S+) it/s"
+    for rate in (2.0, 4.0):
+        write(path, "", lambda i, s, rate=rate: f"step {i} t={s:.2f} {rate} it/s")
+        result = extracted(path, pattern, "--unit=iterations")
+        if rate == 2:
+            assert result.throughput == 2
+        else:
+            assert "time since the begin" in message(result, "clock-mismatch")
+
+
 def test_a_clock_that_begins_again_with_an_epoch_has_what_is_between_in_no_rate(
     tmp_path: Path,
 ) -> None:
