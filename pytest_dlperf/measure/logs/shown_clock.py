@@ -24,6 +24,8 @@ _NAME: Final = (
 )
 _EQUALS: Final = r"['\"]?\s?[:=]?\s{0,8}['\"(\[]?"
 _CLOCK: Final = r"(?:\d+ days?,? )?(?:\d+:)?\d+:\d\d(?:\.\d+)?"
+#: Two numbers without a name may be the hours and minutes of a day.
+_LONG_CLOCK: Final = r"(?:\d+ days?,? )?(?:\d+:\d+:\d\d(?:\.\d+)?|\d+:\d\d\.\d+)"
 _PLAIN: Final = r"\d+(?:\.\d+)?"
 _ELAPSED: Final = tuple(
     re.compile(rf"(?P<before>{before})(?P<number>{number}){behind}", re.IGNORECASE)
@@ -31,12 +33,17 @@ _ELAPSED: Final = tuple(
         (_NAME + _EQUALS, _CLOCK, r"(?![\d:<])"),
         (_NAME + _EQUALS, _PLAIN, rf"(?= ?(?:{_SECONDS}|{_LONGER})\b)"),
         (rf"{_NAME}(?:_{_SECONDS}| ?[(\[]{_SECONDS}[)\]]){_EQUALS}", _PLAIN, r"(?![\w:.])"),
-        (r"^\W{0,3}\s{0,12}", _CLOCK, r"(?![\d:<])"),
+        (r"^\W{0,3}\s{0,12}", _LONG_CLOCK, r"(?![\d:<])"),
         (r"^\W{0,3}\s{0,12}", _PLAIN, rf"(?= ?(?:{_SECONDS}|{_LONGER})\b)"),
     )
 )
 #: Without a name it may be the time of one step.
 _UNNAMED: Final = _ELAPSED[-2:]
+#: Words before the name of a time that is not all of training's.
+_OF_ELSE: Final = re.compile(
+    r"(?:data|io|load\w*|eval\w*|val\w*|test\w*|ckpt|checkpoint|save)[ _-]$", re.IGNORECASE
+)
+_LONGEST_WORD: Final = 16
 _TIME_NAME: Final = re.compile(r"time|elapsed|clock|took|duration|total", re.IGNORECASE)
 _NUMBER: Final = re.compile(_PLAIN)
 _MINUTES: Final = re.compile(rf" ?{_LONGER}\b")
@@ -45,7 +52,7 @@ _MINUTES: Final = re.compile(rf" ?{_LONGER}\b")
 def elapsed_patterns(lines: Sequence[str]) -> Iterator[LogPattern]:
     """Yield patterns of a step and the time since the begin."""
     for finder in _ELAPSED:
-        match = finder.search(lines[-1])
+        match = _time_in(lines[-1], finder)
         if match is None or not _grows(lines, finder):
             continue
         number = match["number"]
@@ -58,11 +65,24 @@ def elapsed_patterns(lines: Sequence[str]) -> Iterator[LogPattern]:
         regex = f"{begin}{shown_pattern.literal_pattern(match['before'])}(?P<elapsed>{shape})"
         for step in shown_pattern.steps_in(lines):
             parts = [(step.place, step.regex), (match.start(), regex)]
-            yield pattern(shown_pattern.in_order(lines[-1], parts))
+            declared = pattern(shown_pattern.in_order(lines[-1], parts))
+            read = re.search(declared.regex, lines[-1])
+            # Not the time of something else with the same name
+            if read is not None and read.start("elapsed") == match.start("number"):
+                yield declared
+
+
+def _time_in(line: str, finder: re.Pattern[str]) -> re.Match[str] | None:
+    """Return the first time of a line that its name does not say to be of something else."""
+    for match in finder.finditer(line):
+        begin = match.start()
+        if not _OF_ELSE.search(line, max(0, begin - _LONGEST_WORD), begin):
+            return match
+    return None
 
 
 def _grows(lines: Sequence[str], finder: re.Pattern[str]) -> bool:
-    matches = [match for line in lines if (match := finder.search(line)) is not None]
+    matches = [match for line in lines if (match := _time_in(line, finder)) is not None]
     times = [elapsed_of(match["number"].encode()) or 0.0 for match in matches]
     rises = sum(later >= former for former, later in pairwise(times))
     return (

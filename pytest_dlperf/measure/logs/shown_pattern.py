@@ -335,8 +335,13 @@ def _doubt_of(
         return "it grows from line to line, as the time since the begin does"
     stride = max((step.stride for step in steps), default=1)
     if speed.group != "rate" and not speed.is_of_iteration and stride > 1:
-        return f"it may be the time of one iteration, or of the {stride} between two lines"
+        return time_of_several(stride)
     return ""
+
+
+def time_of_several(stride: int) -> str:
+    """Return in words what is not known of a time that is printed once in so many iterations."""
+    return f"it may be the time of one iteration, or of the {stride} between two lines"
 
 
 def _doubt_of_digits(
@@ -485,11 +490,14 @@ def _stride(lines: Sequence[str], regex: str) -> int | None:
     """Return how far a number moves from line to line; None unless it mostly rises."""
     search = re.compile(regex).search
     values = [int(step[1]) for line in lines if (step := search(line)) is not None]
+    return stride_of(values) if len(values) >= MOSTLY * len(lines) else None
+
+
+def stride_of(values: Sequence[int]) -> int | None:
+    """Return how far a step moves from print to print; None unless it mostly rises."""
     moves = sorted(value - former for former, value in pairwise(values) if value != former)
     rises = sum(move > 0 for move in moves)
-    if len(values) >= MOSTLY * len(lines) and moves and rises >= MOSTLY * len(moves):
-        return moves[len(moves) // 2]
-    return None
+    return moves[len(moves) // 2] if moves and rises >= MOSTLY * len(moves) else None
 
 
 def _epoch(line: str) -> Iterator[tuple[int, str]]:

@@ -14,8 +14,8 @@ from typing import Final
 from pytest_dlperf.core.log_pattern import LogPattern, pattern
 from pytest_dlperf.measure.logs.clocks import stamp
 from pytest_dlperf.measure.logs.quantities import Quantity
-from pytest_dlperf.measure.logs.shown_pattern import GROWS
-from pytest_dlperf.measure.logs.speeds import Speed, speed_of
+from pytest_dlperf.measure.logs.shown_pattern import GROWS, stride_of, time_of_several
+from pytest_dlperf.measure.logs.speeds import Speed, speed_of, unit_of_name
 from pytest_dlperf.measure.logs.user_pattern import elapsed_of
 
 #: The header is among so many lines, and rows are looked at so many.
@@ -24,6 +24,7 @@ _ROWS: Final = 2000
 #: So many rows make a table.
 _FEWEST: Final = 3
 UNIT_UNSAID: Final = "nothing says whether it is in seconds or in milliseconds"
+_CLOCK_UNSAID: Final = "nothing says whether it is hours and minutes, or minutes and seconds"
 _MOSTLY: Final = 0.8
 _NAME: Final = re.compile(r"[\"']?[A-Za-z_][\w /().%:#-]{0,60}[\"']?")
 _STEP: Final = re.compile(
@@ -42,7 +43,8 @@ _ELAPSED: Final = re.compile(
 _TIME: Final = re.compile(r"time|elapsed|clock|stamp|(?:^|_)ts$", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?")
 _UNIX: Final = re.compile(r"1[4-9]\d{8}(?:\.\d+)?")
-_CLOCK: Final = re.compile(r"(?:\d+ days?,? )?(?:\d+:)?\d+:\d\d(?:\.\d+)?")
+_CLOCK: Final = re.compile(r"(?:\d+ days?,? )?\d+:\d+:\d\d(?:\.\d+)?|\d+:\d\d\.\d+")
+_SHORT_CLOCK: Final = re.compile(r"\d+:\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Table:
     mark: str
     names: Sequence[str]
     rows: Sequence[Sequence[str]]
+    #: Blanks are before its numbers.
+    is_spaced: bool
 
     @property
     def header(self) -> str:
@@ -66,8 +70,9 @@ class Table:
         """Return the pattern that reads some columns as groups."""
         mark = {"\t": r"\t"}.get(self.mark, self.mark)
         last = max(groups)
+        blanks = " *" if self.is_spaced else ""
         columns = [
-            f"(?P<{groups[place]}>[^{mark}]+)" if place in groups else f"[^{mark}]*"
+            f"{blanks}(?P<{groups[place]}>[^{mark}]+)" if place in groups else f"[^{mark}]*"
             for place in range(last + 1)
         ]
         ends = "$" if last == len(self.names) - 1 else mark
@@ -88,9 +93,12 @@ def table_in(block: bytes) -> Table | None:
             rows = [row.split(mark) for row in lines[place + 1 :] if row]
             # A run that goes on may write the header again.
             rows = [row for row in rows if len(row) == len(names) and row != names]
+            is_spaced = any(text.startswith(" ") for row in rows for text in row)
+            rows = [[text.strip() for text in row] for row in rows]
             numbers = sum(any(_NUMBER.fullmatch(text) for text in row) for row in rows)
             if len(rows) >= _FEWEST and numbers >= _MOSTLY * len(rows):
-                return Table(mark, [name.strip().strip("\"'") for name in names], rows)
+                names = [name.strip().strip("\"'") for name in names]
+                return Table(mark, names, rows, is_spaced)
     return None
 
 
@@ -118,11 +126,17 @@ def _patterns_of_speeds(
     table: Table, groups: dict[int, str]
 ) -> Iterator[tuple[LogPattern, str, str]]:
     """Yield patterns of the groups, and of a column that is a speed."""
+    (step,) = (place for place, group in groups.items() if group == "step")
+    stride = stride_of([*map(int, table.column(step))]) or 1
     for place, speed in _speeds(table):
         name = table.names[place]
-        if not speed.group:
-            if not _rises([float(text) for text in table.column(place)], strictly=True):
-                yield table.pattern(groups | {place: "seconds"}), name, UNIT_UNSAID
+        may_be_of_several = speed.group != "rate" and not speed.is_of_iteration
+        if may_be_of_several and _rises([*map(float, table.column(place))], strictly=True):
+            continue  # a clock
+        if may_be_of_several and stride > 1:
+            yield table.pattern(groups), name, time_of_several(stride)
+        elif speed.doubt == UNIT_UNSAID:
+            yield table.pattern(groups | {place: "seconds"}), name, UNIT_UNSAID
         elif speed.doubt or speed.part or speed.is_mean:
             why = speed.doubt or "nothing says over what it is a mean, or whose it is"
             yield table.pattern(groups), name, why
@@ -136,15 +150,17 @@ def _patterns_of_clocks(
 ) -> Iterator[tuple[LogPattern, str, str]]:
     """Yield patterns of the groups, and of a column that is a clock."""
     for place, name in enumerate(table.names):
-        texts = table.column(place)
-        if place in groups or not texts:
+        texts, speed = table.column(place), speed_of(_named(name))
+        if place in groups or not texts or (speed is not None and speed.is_of_iteration):
             continue
         if _is_clock(name, texts):
             yield table.pattern(groups | {place: "elapsed"}), name, ""
         elif stamp(f"{texts[-1]} ".encode(errors="surrogateescape")) is not None:
             yield table.pattern(groups), name, ""
+        elif _TIME.search(name) and all(_SHORT_CLOCK.fullmatch(text) for text in texts):
+            yield table.pattern(groups), name, _CLOCK_UNSAID
         elif _TIME.search(name) and _is_numbers(texts) and _grows([*map(float, texts)]):
-            yield table.pattern(groups | {place: "elapsed"}), name, UNIT_UNSAID
+            yield table.pattern(groups | {place: "elapsed"}), name, _doubt_of_clock(name)
 
 
 def _speeds(table: Table) -> list[tuple[int, Speed]]:
@@ -167,6 +183,15 @@ def _named(name: str) -> Quantity:
         text="1", name=name, before=f"{name}=", unit="", start=0, end=1, is_whole=True,
         is_multiplied=False,
     )  # fmt: skip
+
+
+def _doubt_of_clock(name: str) -> str:
+    """Return what is not known of the unit of a clock, in words; empty for seconds."""
+    unit = unit_of_name(name)
+    if unit is None:
+        return UNIT_UNSAID
+    is_read = unit.group == "seconds" and not unit.is_of_iteration
+    return "" if is_read else "it grows as the time since the begin does, and is not in seconds"
 
 
 def _is_clock(name: str, texts: Sequence[str]) -> bool:

@@ -207,7 +207,7 @@ def speed_of(number: Quantity) -> Speed | None:
     if words & _OF_ELSE:
         return None
     after = unit_of(MULTIPLIES.sub("", number.unit)) if number.unit else None
-    named = _unit_of_name(number.name) or _unit_of_name(name)
+    named = unit_of_name(number.name) or unit_of_name(name)
     is_mean = bool(words & _MEANS)
     unit = after or named
     short = next((_SHORT[word] for word in sorted(words) if word in _SHORT), None)
@@ -302,7 +302,7 @@ def _doubt_of_time(number: Quantity, words: frozenset[str], unit: _Unit | None) 
     return ""
 
 
-def _unit_of_name(name: str) -> _Unit | None:
+def unit_of_name(name: str) -> _Unit | None:
     """Return the unit that a name is, or ends with: ``(ms)``, ``_ms``, ``in s``."""
     texts = [name, re.sub(r"\s*[(\[].*$", "", name)]
     ending = re.search(

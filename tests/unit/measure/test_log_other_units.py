@@ -317,11 +317,15 @@ def test_one_print_alone_in_another_unit_is_said(
     assert result.throughput == pytest.approx(64 if "rate" in regex else 2)
 
 
-@pytest.mark.parametrize("other", ["1" * 8000, "1:" * 4000, "1-" * 4000, "1::" * 2000, "1 " * 4000])
+@pytest.mark.parametrize(
+    "other", ["1" * 8000, "1:" * 4000, "1-" * 4000, "1::" * 2000, "1 " * 4000]
+)
 def test_digits_without_end_take_no_power_of_their_count(tmp_path: Path, other: str) -> None:
     form = "{i} 2025-03-04 1.5 2.5 3.5 4.5 x 64.0 samples/s\n"
     text = "".join(form.format(i=i) for i in range(200)) + other
 
-    result = by_pattern(tmp_path / "train.log", text, r"--pattern=^(?P<step>\d+) .* (?P<rate>\S+) sa")
+    result = by_pattern(
+        tmp_path / "train.log", text, r"--pattern=^(?P<step>\d+) .* (?P<rate>\S+) sa"
+    )
 
     assert result.throughput == 64
