@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 FINER: Final = 20
 #: A stamp that is earlier by more than this than the one before is of a clock that was set back.
 _LATE_S: Final = 1.0
+#: What goes back at more than this share of the prints is no clock, but the time of each of them.
+_MOST_FALLS: Final = 0.2
 
 
 def clock_windows(columns: Mapping[str, Floats], resolution: float) -> dict[str, Floats]:
@@ -23,11 +25,15 @@ def clock_windows(columns: Mapping[str, Floats], resolution: float) -> dict[str,
 
     Iterations before the first stamp are in none, nor are those before the first stamp of an
     epoch, or after an evaluation: other things were done as well, and nothing says how many
-    iterations an epoch had after its last print.
+    iterations an epoch had after its last print. There are none where the stamps are no clock.
     """
     stamped = np.flatnonzero(~np.isnan(columns["at_s"]))
     at_s, last = columns["at_s"][stamped], columns["last"][stamped]
-    begins, ends = _stretches(at_s, columns["epoch_begins"][stamped] > 0, FINER * resolution)
+    is_anew = columns["epoch_begins"][stamped] > 0
+    falls = np.diff(at_s)[~is_anew[1:]] < 0
+    if falls.sum() > _MOST_FALLS * len(falls):
+        stamped, at_s, last, is_anew = stamped[:0], at_s[:0], last[:0], is_anew[:0]
+    begins, ends = _stretches(at_s, is_anew, FINER * resolution)
     windows = {name: column[stamped[ends]].copy() for name, column in columns.items()}
     windows["first"] = last[begins] + 1
     windows["seconds_each"] = (at_s[ends] - at_s[begins]) / np.maximum(

@@ -209,7 +209,7 @@ def _nothing_left(parsed: ParsedLog, series: RateSeries) -> str:
     if fmt.by_clock and not len(series):
         return (
             f"{timeline.iterations} iterations are in the log, of which nothing says how long "
-            f"they took: the time stamps of their lines stand still ({_clock_of(parsed)})"
+            f"they took: the times of their lines stand still, or go back ({_clock_of(parsed)})"
             if parsed.clock.style is not None
             else f"{timeline.iterations} iterations are in the log, of which nothing says how "
             f"long they took ({_clock_of(parsed)})"

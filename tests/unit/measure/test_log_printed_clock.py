@@ -94,9 +94,15 @@ def test_hours_alone_may_be_a_time_of_day(tmp_path: Path) -> None:
         (lambda i, s: f"step {i} t {hours(s)}", r"step (?P<step>\d+) t (?P<elapsed>\d+)", "clock"),
         (lambda i, s: f"step {i} t {s / 60:.2f} min", r"(?P<step>\d+) t (?P<elapsed>\S+)", "unit"),
         (lambda i, s: f"step {i} t {s * 1e3:.0f}ms", r"(?P<step>\d+) t (?P<elapsed>\d+)", "unit"),
+        # The time of each print
+        (
+            lambda i, s: f"step {i}00 t {30 + i * 7 % 5}s",
+            r"(?P<step>\d+) t (?P<elapsed>\d+)",
+            "back",
+        ),
     ],
 )
-def test_a_part_of_a_clock_and_another_unit_are_no_elapsed_time(
+def test_a_part_of_a_clock_another_unit_and_a_time_of_prints_are_no_elapsed_time(
     tmp_path: Path, line: Callable[[int, float], str], pattern: str, said: str
 ) -> None:
     path = tmp_path / "train.log"

@@ -225,7 +225,7 @@ def test_what_is_missing_is_named(tmp_path: Path, form: str, said: str) -> None:
             "Train Epoch: 0 [{i}/9000 (0%)] Batch (t): 0.5, 523.{mark}/s, 65.4/s/gpu\n",
             "'523.2/s' is not read: nothing says what it counts",
         ),
-        (" --> TIME: 2025-03-04 10:11:12 -- STEP: {i}/300\n", "stand still"),
+        (" --> TIME: 2025-03-04 10:11:12 -- STEP: {i}/300\n", "stand still, or go back"),
         ("step {i} | ours 99.5 tok/s | theirs 51.{mark} tok/s\n", "which is training's"),
         ("step {i} | policy: 9.5 samples/s, rollout: 5.{mark} samples/s\n", "'rollout: 5.2"),
         ("step {i} | enc 99.5 images/s dec 51.{mark} images/s\n", "'dec 51.2 images/s' is one"),
