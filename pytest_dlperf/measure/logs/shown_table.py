@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Final
+from typing import Final, Literal
 
-from pytest_dlperf.core.log_pattern import LogPattern, pattern
+from pytest_dlperf.core.log_pattern import LogPattern, Scope, pattern
 from pytest_dlperf.measure.logs.clocks import stamp
 from pytest_dlperf.measure.logs.quantities import Quantity
-from pytest_dlperf.measure.logs.shown_pattern import GROWS, stride_of, time_of_several
-from pytest_dlperf.measure.logs.speeds import Speed, speed_of, unit_of_name
+from pytest_dlperf.measure.logs.shown_pattern import GROWS, MOSTLY, stride_of, time_of_several
+from pytest_dlperf.measure.logs.speeds import UNIT_UNSAID, Speed, speed_of, unit_of_name
 from pytest_dlperf.measure.logs.user_pattern import elapsed_of
 
 #: The header is among so many lines, and rows are looked at so many.
@@ -23,9 +23,7 @@ _HEAD_LINES: Final = 64
 _ROWS: Final = 2000
 #: So many rows make a table.
 _FEWEST: Final = 3
-UNIT_UNSAID: Final = "nothing says whether it is in seconds or in milliseconds"
 _CLOCK_UNSAID: Final = "nothing says whether it is hours and minutes, or minutes and seconds"
-_MOSTLY: Final = 0.8
 _NAME: Final = re.compile(r"[\"']?[A-Za-z_][\w /().%:#-]{0,60}[\"']?")
 _STEP: Final = re.compile(
     r"(?:(?:global|train|trainer|training|cur|current|num|n|opt|optimizer|completed)[_/ ])*_?"
@@ -66,7 +64,9 @@ class Table:
         """Return the texts of a column that are not empty."""
         return [row[place] for row in self.rows if row[place]]
 
-    def pattern(self, groups: dict[int, str], unit: str = "", scope: str = "") -> LogPattern:
+    def pattern(
+        self, groups: dict[int, str], unit: str = "", scope: Scope | Literal[""] = ""
+    ) -> LogPattern:
         """Return the pattern that reads some columns as groups."""
         mark = {"\t": r"\t"}.get(self.mark, self.mark)
         last = max(groups)
@@ -76,7 +76,7 @@ class Table:
             for place in range(last + 1)
         ]
         ends = "$" if last == len(self.names) - 1 else mark
-        return pattern("^" + mark.join(columns) + ends, unit=unit, scope=scope)  # type: ignore[arg-type]
+        return pattern("^" + mark.join(columns) + ends, unit=unit, scope=scope)
 
 
 def table_in(block: bytes) -> Table | None:
@@ -90,15 +90,17 @@ def table_in(block: bytes) -> Table | None:
             names = line.split(mark)
             if len(names) < 2 or not all(_NAME.fullmatch(name.strip()) for name in names):
                 continue
+            titles = [name.strip().strip("\"'") for name in names]
+            if not any(_STEP.fullmatch(title) or _EPOCH.fullmatch(title) for title in titles):
+                continue  # a sentence with a comma
             rows = [row.split(mark) for row in lines[place + 1 :] if row]
             # A run that goes on may write the header again.
             rows = [row for row in rows if len(row) == len(names) and row != names]
             is_spaced = any(text.startswith(" ") for row in rows for text in row)
             rows = [[text.strip() for text in row] for row in rows]
             numbers = sum(any(_NUMBER.fullmatch(text) for text in row) for row in rows)
-            if len(rows) >= _FEWEST and numbers >= _MOSTLY * len(rows):
-                names = [name.strip().strip("\"'") for name in names]
-                return Table(mark, names, rows, is_spaced)
+            if len(rows) >= _FEWEST and numbers >= MOSTLY * len(rows):
+                return Table(mark, titles, rows, is_spaced)
     return None
 
 
@@ -141,8 +143,9 @@ def _patterns_of_speeds(
             why = speed.doubt or "nothing says over what it is a mean, or whose it is"
             yield table.pattern(groups), name, why
         else:
-            reading = table.pattern(groups | {place: speed.group}, speed.unit, speed.scope)
-            yield reading, name, ""
+            # Not said: sentences of the log may be of a part of the devices.
+            scope = "" if speed.scope == "global" else speed.scope
+            yield table.pattern(groups | {place: speed.group}, speed.unit, scope), name, ""
 
 
 def _patterns_of_clocks(
@@ -220,5 +223,5 @@ def _grows(values: Sequence[float]) -> bool:
 def _rises(values: Sequence[float], *, strictly: bool = False) -> bool:
     moves = [later - former for former, later in pairwise(values)]
     rises = sum(move > 0 if strictly else move >= 0 for move in moves)
-    is_mostly = rises >= _MOSTLY * (len(values) - 1)
+    is_mostly = rises >= MOSTLY * (len(values) - 1)
     return len(values) >= _FEWEST and is_mostly and values[-1] != values[0]

@@ -112,6 +112,7 @@ _WHOSE: Final = re.compile(
 )
 
 
+UNIT_UNSAID: Final = "nothing says whether it is in seconds or in milliseconds"
 #: Seconds, or milliseconds, since 1970: a time stamp.
 _UNIX: Final = re.compile(r"1[4-9]\d{8}(?:\d{3})?(?:\.\d+)?")
 
@@ -294,7 +295,7 @@ def _doubt_of_time(number: Quantity, words: frozenset[str], unit: _Unit | None) 
         named = " ".join(repr(word) for word in sorted(foreign))
         return f"{named} may be a part of an iteration, or another loop"
     if unit is None:
-        return "nothing says whether it is in seconds or in milliseconds"
+        return UNIT_UNSAID
     if not unit.group:
         return f"it is in {unit.odd_unit}, and a pattern reads seconds and milliseconds"
     if words & _SEVERAL and not unit.is_of_iteration:

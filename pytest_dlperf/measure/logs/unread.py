@@ -17,6 +17,7 @@ from pytest_dlperf.measure.logs import (
     shown_clock,
     shown_pattern,
     shown_table,
+    speeds,
     unread_prints,
 )
 from pytest_dlperf.measure.logs.clean import untagged
@@ -119,7 +120,7 @@ def _sentence_of_table(table: Table, trial: Trial) -> str:
         reading = shown_pattern.typed(declared) + ("" if declared.has_rate else _NEEDS)
         if not refusal and not doubt:
             return f"{start}, of which {name!r} is read by {reading}{tried.choice}"
-        if not refusal and doubt == shown_table.UNIT_UNSAID:
+        if not refusal and doubt == speeds.UNIT_UNSAID:
             doubt += f"; if it is in seconds, it is read by {reading}"
         refusals.append(f"; {name!r} is not read: {doubt or refusal}")
     if not refusals:
@@ -352,8 +353,8 @@ def _tried(
     except UsageError as error:
         return _Tried(refusal=str(error))
     problems = {problem.code: problem.message for problem in reading.problems}
-    if candidate is not None and not declared.scope and reading.has("unknown-scale"):
-        of_all = _tried(replace(declared, scope="global"), candidate, trial)
+    if not declared.scope and reading.has("unknown-scale"):
+        of_all = _tried(replace(declared, scope="global"), candidate, trial, count)
         if not of_all.refusal:
             whose = (
                 "--scope=device or process or node or global (the log says whose its rates are)"

@@ -227,6 +227,11 @@ def test_a_table_without_a_time_is_said_to_be_one(tmp_path: Path) -> None:
         ),
         ("step,time\n" + "".join(f"{i},{1e5 + i / 2}\n" for i in range(400)), "none is a step"),
         (
+            "NOTE: throughput below is per GPU\nstep,tok/s\n"
+            + "".join(f"{i},640.0\n" for i in range(400)),
+            "--unit=tokens and --scope=device or process",
+        ),
+        (
             "step,time_s\n" + "".join(f"{i * 10},{5 + i % 3 / 10}\n" for i in range(400)),
             "the time of one iteration, or of the 10 between two lines",
         ),
@@ -246,6 +251,16 @@ def test_what_the_columns_of_a_table_leave_open_is_said(
     path.write_text(text, encoding="utf-8")
 
     assert said in message(refused(path, path.read_bytes()), "unknown-format")
+
+
+def test_a_sentence_with_a_comma_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    head = "Starting training, this may take a while\n"
+    write(path, head, lambda i, s: f"step {i} loss 2.5 64.0 samples/s,{s:.1f}")
+
+    options = shown(refused(path, path.read_bytes()))
+
+    assert extracted(path, *options).throughput == 64
 
 
 @pytest.mark.parametrize(
