@@ -332,7 +332,8 @@ def _doubt_of(
     if why := _doubt_of_digits(lines, numbers, speed, steps):
         return why
     if speed.group != "rate" and not speed.is_mean and _grows(numbers):
-        return "it grows from line to line, as the time since the begin does"
+        reads = "; a pattern reads that by (?P<elapsed>…)" if speed.group == "seconds" else ""
+        return f"it grows from line to line, as the time since the begin does{reads}"
     stride = max((step.stride for step in steps), default=1)
     if speed.group != "rate" and not speed.is_of_iteration and stride > 1:
         return time_of_several(stride)

@@ -52,7 +52,7 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
     contradictions, rounding, work = Contradictions(), _Rounding(), WorkOfLines()
     counted = declared.unit or unit or SAMPLES
     searches = [_Search(regex, contradictions, counted) for regex in declared.regexes]
-    resolutions = [1.0]
+    resolutions = [math.inf]
     has_loss, has_norm = (
         any(name in search.groups for search in searches) for name in ("loss", "grad_norm")
     )
@@ -80,7 +80,7 @@ def format_of_pattern(declared: LogPattern, unit: str = "") -> Format:
             unread += any(_is_unread(texts[name]) for name in SPEEDS if name in texts)
         epoch = _number(texts, "epoch")
         if texts.get("elapsed"):
-            resolutions[:] = [min(resolutions[0], _rounding(texts["elapsed"]))]
+            resolutions[:] = [min(resolutions[0], _rounding_of_elapsed(texts["elapsed"]))]
         loss = _loss(texts, "loss") if has_loss else beside_pattern.loss_of(line)
         norm = _loss(texts, "grad_norm") if has_norm else beside_pattern.norm_of(line)
         return LogRecord(
@@ -140,6 +140,9 @@ _DURATION: Final = re.compile(
     rb"(?:(\d{1,6}(?:\.\d{1,9})?) ?m(?:in(?:ute)?s?)?,? ?)?"
     rb"(?:(\d{1,9}(?:\.\d{1,9})?) ?(?:s|secs?|seconds?))?"
 )
+#: Milliseconds since 1970 are more.
+_MOST_ELAPSED_S: Final = 1e11
+_LAST_UNIT: Final = re.compile(rb" ?[a-z]{1,8}\s{0,4}$")
 
 
 def _is_unread(text: bytes) -> bool:
@@ -210,6 +213,12 @@ def _rounding(text: bytes) -> float:
     exponent = re.search(rb"[eE]([+-]?\d{1,3})", text)
     decimals = 0 if match is None else len(match[1])
     return 10.0 ** ((0 if exponent is None else int(exponent[1])) - decimals) * multiple_of(text)
+
+
+def _rounding_of_elapsed(text: bytes) -> float:
+    """Return one unit of the last digit of an elapsed time, in seconds."""
+    unit = _LAST_UNIT.search(text)
+    return _rounding(text) * ((elapsed_of(b"1" + unit[0]) if unit else None) or 1.0)
 
 
 class _Rounding:
@@ -287,6 +296,8 @@ class _Search:
     def _contradicts(self, match: re.Match[bytes], group: str) -> bool:
         """Return whether a group has no number, which the log's lines say in other words."""
         cause = contradiction(match, group, self._unit)
+        if group == "elapsed" and (number_of(match[group] or b"") or 0.0) >= _MOST_ELAPSED_S:
+            cause = "it would be thousands of years; seconds since 1970 have ten digits"
         if not cause and is_part(self._regex, match, group):
             cause = f"it is a part of a longer number; {_ALL_DIGITS}"
         return self._contradictions.finds(match, group, cause)

@@ -94,6 +94,17 @@ def test_hours_alone_may_be_a_time_of_day(tmp_path: Path) -> None:
         (lambda i, s: f"step {i} t {hours(s)}", r"step (?P<step>\d+) t (?P<elapsed>\d+)", "clock"),
         (lambda i, s: f"step {i} t {s / 60:.2f} min", r"(?P<step>\d+) t (?P<elapsed>\S+)", "unit"),
         (lambda i, s: f"step {i} t {s * 1e3:.0f}ms", r"(?P<step>\d+) t (?P<elapsed>\d+)", "unit"),
+        (
+            lambda i, s: f"step {i} t {1741082400000 + s * 1e3:.0f}",
+            r"(?P<step>\d+) t (?P<elapsed>\d+)",
+            "seconds since 1970 have ten digits",
+        ),
+        # Whole minutes, of which the log has three
+        (
+            lambda i, s: f"step {i} t {s // 60:.0f} min",
+            r"(?P<step>\d+) t (?P<elapsed>.*)",
+            "still",
+        ),
         # The time of each print
         (
             lambda i, s: f"step {i}00 t {30 + i * 7 % 5}s",

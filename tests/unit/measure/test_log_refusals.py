@@ -217,7 +217,10 @@ def test_what_is_missing_is_named(tmp_path: Path, form: str, said: str) -> None:
         ("step {i}: loss 2.0 1200,5 images/s\n", "has a mark between its digits"),
         ("step {i} loss 2.0 12.{mark}k tok/s\n", "a letter multiplies it"),
         ("step {i} loss 2.0 | 12.{mark} Mtok/s\n", "a letter multiplies it"),
-        ("step {i} loss 2.0 time: {i}.5s\n", "as the time since the begin does"),
+        (
+            "step {i} loss 2.0 time: {i}.5s\n",
+            "since the begin does; a pattern reads that by (?P<elapsed>",
+        ),
         ("step {i} loss 2.0 time 48529{mark}us\n", "it is in us"),
         ("step {i} loss 2.0 time 485.{mark}\n", "in seconds or in milliseconds"),
         ("iter {i}0 loss 2.0 time 5.0{mark}s\n", "or of the 10 between two lines"),
