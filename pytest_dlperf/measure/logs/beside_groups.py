@@ -169,9 +169,10 @@ _COUNTS: Final = (
 )
 #: Short names of rates of tokens.
 _COUNTS_TOKENS: Final = re.compile(rb"(?<![A-Za-z])(?:wps|tps|tgs)(?![A-Za-z])", re.I)
-_NAMES_MEAN: Final = re.compile(
-    rb"(?<![a-z])(?:avg|averaged?|mean|running|overall|cumulative)(?![a-z])", re.I
-)
+_MEANS: Final = rb"(?:(?i:avg|averaged?|mean|running|overall|cumulative))(?![a-z])"
+#: Words of a name up to its number, with no other number between: ``avg rate=``, ``meanRate: ``.
+_NAMES_MEAN: Final = re.compile(rb"(?:(?<![A-Za-z])|(?=[A-Z]))" + _MEANS + rb"[^\d,;|]{0,40}$")
+_MEAN_BEHIND: Final = re.compile(rb" ?[A-Za-z/]{0,24} ?[(\[]" + _MEANS)
 _IN_SECONDS: Final = {"seconds", "data", "elapsed"}
 _LOOKS_BEFORE: Final = 40
 
@@ -245,8 +246,8 @@ def names_mean(match: re.Match[bytes], group: str) -> bool:
     text = match[group]
     if text is None or not text[-1:].isdigit():
         return False
-    _, name, _ = _beside(match, group)
-    return _NAMES_MEAN.search(name) is not None
+    before, _, behind = _beside(match, group)
+    return bool(_NAMES_MEAN.search(before) or _MEAN_BEHIND.match(behind))
 
 
 def counted_by(unit: str) -> str:

@@ -78,7 +78,8 @@ def _totals_of_means(
             continue
         total, new = n * mean, np.diff(n)
         own = np.diff(total) / new
-        if own.min() <= 0:
+        # The first step of an epoch may be called 0 or 1: a mean is then of one more.
+        if own.min() <= 0 and not names_mean:
             return 0.0, 0.0
         moves, share = np.diff(mean), new / n[1:]
         # Where the new iterations are as usual, or as those before them.
@@ -94,7 +95,7 @@ def _totals_of_means(
     one_way = max(abs(drift) / max(by_print, 1e-12), max(rises, falls) / max(1, rises + falls))
     is_better = min(by_usual, by_last) <= _BETTER * by_print
     drifts = names_mean or (one_way >= _ONE_WAY and is_better)
-    if pairs < _FEWEST or not drifts:
+    if pairs < _FEWEST or not drifts or seconds <= 0:
         return 0.0, 0.0
     return iterations, seconds
 

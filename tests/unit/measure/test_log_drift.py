@@ -79,6 +79,34 @@ def test_a_mean_by_its_name_is_asked_about_though_a_run_turns_slow(
     assert "as means since the begin, running" in message(result, "averages-differ")
 
 
+@pytest.mark.parametrize(
+    ("speed", "every"),
+    [
+        ("avg rate={}", 1),
+        ("avg rate={}", 10),
+        ("meanRate={}", 1),
+        ("rate (avg)={}", 1),
+        ("rate={} it/s (avg)", 1),
+    ],
+)
+def test_a_mean_by_its_name_is_asked_about_though_each_epoch_begins_slowly(
+    tmp_path: Path, speed: str, every: int
+) -> None:
+    path = tmp_path / "train.log"
+    lines = [
+        f"epoch {epoch} step {i} {speed.format(f'{i / (30 + 0.5 * (i - 1)):.3f}')}\n"
+        for epoch in range(4)
+        for i in range(every, 501, every)
+    ]
+    path.write_text("".join(lines), encoding="utf-8")
+    pattern = r"--pattern=epoch (?P<epoch>\d+) step (?P<step>\d+) .*=(?P<rate>[\d.]+)"
+
+    result = extracted(path, pattern, "--unit=iterations")
+
+    assert result.throughput is None
+    assert "as means since the begin, running" in message(result, "averages-differ")
+
+
 HEADS = (
     "NOTE: throughput below is per GPU",
     "Throughput (per device) is shown every 10 steps",
