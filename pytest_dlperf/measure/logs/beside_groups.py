@@ -34,7 +34,7 @@ _MULTIPLE_WORD: Final = rb"(?:thousand|million|billion|mln|bn)s?(?![A-Za-z])"
 _REST_OF_ALL: Final = re.compile(
     rb" ?(?:" + _MULTIPLE + rb"|" + _MULTIPLIED + rb"|" + _MULTIPLE_WORD + rb")|[eE][+-]?\d"
 )
-_REST_OF_STEP: Final = re.compile(rb"\.?\d*" + _MULTIPLE + rb"|,\d{3}(?!\d)|\.\d|[eE][+-]?\d")
+_REST_OF_STEP: Final = re.compile(rb"\.?\d*" + _MULTIPLE + rb"|\.\d|[eE][+-]?\d")
 _CLOCK_BEHIND: Final = re.compile(rb":\d")
 _CLOCK_BEFORE: Final = re.compile(rb"\d:$")
 #: Parts of a duration beside its seconds: ``1m 5s``, ``1 min 5 s``, ``2h``.

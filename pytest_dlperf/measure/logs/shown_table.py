@@ -91,7 +91,8 @@ def table_in(block: bytes) -> Table | None:
             if len(names) < 2 or not all(_NAME.fullmatch(name.strip()) for name in names):
                 continue
             titles = [name.strip().strip("\"'") for name in names]
-            if not any(_STEP.fullmatch(title) or _EPOCH.fullmatch(title) for title in titles):
+            counts = any(_STEP.fullmatch(title) or _EPOCH.fullmatch(title) for title in titles)
+            if not counts and any(" " in title for title in titles):
                 continue  # a sentence with a comma
             rows = [row.split(mark) for row in lines[place + 1 :] if row]
             # A run that goes on may write the header again.

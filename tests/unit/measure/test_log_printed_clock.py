@@ -168,6 +168,7 @@ TABLES: dict[str, Callable[[int, float], str]] = {
     "_step,_runtime,train/loss": lambda i, s: f"{i},{s:.3f},2.5",
     "iter\tloss\tsteps_per_sec": lambda i, s: f"{i}\t2.5\t{0.05 if i == 0 else 2}",
     "step;time;loss": lambda i, s: f"{i};{hours(s)};2.5",
+    "step,tokens,elapsed_s": lambda i, s: f"{i},512,{s:.2f}",
     "step,time_s,loss": lambda i, s: f"{i},{s:.2f},2.5",
     "step, loss, elapsed_s": lambda i, s: f"{i}, 2.5, {s:.2f}",
 }
