@@ -26,12 +26,14 @@ _EQUALS: Final = r"['\"]?\s?[:=]?\s{0,8}['\"(\[]?"
 _CLOCK: Final = r"(?:\d+ days?,? )?(?:\d+:)?\d+:\d\d(?:\.\d+)?"
 #: Two numbers without a name may be the hours and minutes of a day.
 _LONG_CLOCK: Final = r"(?:\d+ days?,? )?(?:\d+:\d+:\d\d(?:\.\d+)?|\d+:\d\d\.\d+)"
+_DURATION: Final = r"(?:\d+ ?d ?)?(?:\d+ ?h ?)?(?:\d+ ?m ?)?\d+(?:\.\d+)? ?s"
 _PLAIN: Final = r"\d+(?:\.\d+)?"
 _ELAPSED: Final = tuple(
     re.compile(rf"(?P<before>{before})(?P<number>{number}){behind}", re.IGNORECASE)
     for before, number, behind in (
         (_NAME + _EQUALS, _CLOCK, r"(?![\d:<])"),
         (_NAME + _EQUALS, _PLAIN, rf"(?= ?(?:{_SECONDS}|{_LONGER})\b)"),
+        (_NAME + _EQUALS, _DURATION, r"(?![\w/])"),
         (rf"{_NAME}(?:_{_SECONDS}| ?[(\[]{_SECONDS}[)\]]){_EQUALS}", _PLAIN, r"(?![\w:.])"),
         (r"^\W{0,3}\s{0,12}", _LONG_CLOCK, r"(?![\d:<])"),
         (r"^\W{0,3}\s{0,12}", _PLAIN, rf"(?= ?(?:{_SECONDS}|{_LONGER})\b)"),
@@ -58,6 +60,7 @@ def elapsed_patterns(lines: Sequence[str]) -> Iterator[LogPattern]:
         number = match["number"]
         days = r"(?:\d+ days?,? )?" if "day" in number else ""
         shape = days + (r"[\d:]+" if ":" in number else r"\d+") + r"(?:\.\d+)?"
+        shape = _DURATION if number.endswith("s") else shape
         # A minute or an hour is read where the group has the word.
         unit = _MINUTES.match(lines[-1], match.end())
         shape += "" if unit is None else shown_pattern.literal_pattern(unit[0])

@@ -61,6 +61,7 @@ def test_an_elapsed_time_is_read_as_it_is_written(text: str, seconds: float | No
         (lambda i, s: f"step {i} loss 2.5 elapsed {s:.1f}s", 1),
         (lambda i, s: f"Batch {i} of 5,000. Loss 2.5. Elapsed: {hours(s)}.", 10),
         (lambda i, s: f"iter {i} | loss 2.5 | elapsed {s / 60:.2f} min", 1),
+        (lambda i, s: f"iter {i} | elapsed: {s // 60:.0f}m {s % 60:.1f}s | loss 2.5", 1),
         (lambda i, s: f"step={i} loss=2.5 elapsed_s={s:.2f}", 1),
         (lambda i, s: f'{{"step": {i}, "loss": 2.5, "wall_time_sec": {s:.2f}}}', 1),
         (lambda i, s: f"12:00:00 step {i} loss 2.5 total time: {s:.1f} s", 1),
