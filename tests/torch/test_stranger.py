@@ -28,11 +28,11 @@ for step in range(600):
     print(f"step {step}", flush=True)
     time.sleep(0.05)
 """
-#: Writes a pickle to every key that it can list, by turns in base64, as torchrun's own backend
-#: stores its state, and as it is.
+#: Writes a pickle to every key that it can list, in base64, as torchrun's own backend stores its
+#: state; where nothing reads that, by turns as it is, which would end such a backend unread.
 STRANGER = """
 import base64, datetime, os, pickle, sys, time, torch.distributed as dist
-port, proof = int(sys.argv[1]), sys.argv[2]
+port, proof, forms, turns = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 
 class Payload:
     def __reduce__(self):
@@ -44,9 +44,11 @@ store = dist.TCPStore("127.0.0.2", port, is_master=False, wait_for_workers=False
                       timeout=datetime.timedelta(seconds=10))
 written = 0
 try:
-    for turn in range(8):
+    for turn in range(turns):
+        if os.path.exists(proof):
+            break
         for key in store.list_keys():
-            store.set(key.removeprefix("/"), text if turn % 2 else base64.b64encode(text))
+            store.set(key.removeprefix("/"), text if turn % forms else base64.b64encode(text))
             written += 1
         time.sleep(1)
 except dist.DistNetworkError:
@@ -71,11 +73,13 @@ def rendezvous_standalone(folder: Path) -> tuple[list[str], dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("launch", "is_taken_over"),
-    # The second shows that the attack works where it can.
-    [(rendezvous_of_the_product, False), (rendezvous_standalone, True)],
+    ("launch", "forms", "turns", "is_taken_over"),
+    # The second shows that the attack works where it can: its launcher looks once in a while.
+    [(rendezvous_of_the_product, 2, 8, False), (rendezvous_standalone, 1, 100, True)],
 )
-def test_a_stranger_runs_no_code(launch, is_taken_over: bool, tmp_path: Path):
+def test_a_stranger_runs_no_code(
+    launch, forms: int, turns: int, is_taken_over: bool, tmp_path: Path
+):
     for name, text in (("ranks", RANKS), ("stranger", STRANGER)):
         (tmp_path / f"{name}.py").write_text(textwrap.dedent(text), encoding="utf-8")
     proof = tmp_path / "proof"
@@ -89,7 +93,7 @@ def test_a_stranger_runs_no_code(launch, is_taken_over: bool, tmp_path: Path):
     try:
         wait_for(lambda: b"step 1" in log.read_bytes() or victim.poll() is not None)
         assert victim.poll() is None, log.read_text(encoding="utf-8")
-        said = attacked(tmp_path, ports_of(victim.pid), proof)
+        said = attacked(tmp_path, ports_of(victim.pid), [str(proof), str(forms), str(turns)])
     finally:
         os.killpg(victim.pid, signal.SIGTERM)
         victim.wait(60)
@@ -97,10 +101,10 @@ def test_a_stranger_runs_no_code(launch, is_taken_over: bool, tmp_path: Path):
     assert proof.exists() == is_taken_over
 
 
-def attacked(folder: Path, ports: list[int], proof: Path) -> str:
+def attacked(folder: Path, ports: list[int], words: list[str]) -> str:
     strangers = [
         subprocess.Popen(
-            [sys.executable, "stranger.py", str(port), str(proof)],
+            [sys.executable, "stranger.py", str(port), *words],
             cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )
         for port in ports
