@@ -112,7 +112,12 @@ def changes_of(figure: CostFigure, before: StageCost, now: StageCost) -> list[Co
 
 
 def _forward_first(changes: list[CostChange]) -> list[CostChange]:
-    """Return the changes with that of the forward first, where it brought the first one about."""
+    """Return the changes with that of the forward first, where it brought the first one about.
+
+    Only a backward follows from its forward: an update at the same path does not.
+    """
+    if not changes or changes[0].phase != "backward":
+        return changes
     for change in changes:
         is_cause = change.path == changes[0].path and change.phase == "forward"
         if is_cause and abs(change.increase) * _OF_ITS_BACKWARD >= abs(changes[0].increase):

@@ -32,6 +32,15 @@ def changed(change: Change, cost: Any = None) -> Judgement:
     return judged(cost_record(), cost_record(change), cost)
 
 
+def add_products(stage: dict[str, Any], path: str, *products: tuple[str, str, int]) -> None:
+    """Add so many products of a name and a phase to each layer."""
+    for name, phase, count in products:
+        calls = count * LAYERS
+        stage["operators"].append(
+            operator(path, name, phase=phase, calls=calls, flops=calls * PRODUCT_FLOPS)
+        )
+
+
 def metrics(judgement: Judgement) -> set[str]:
     return {finding.metric for finding in judgement.findings if finding.metric}
 
@@ -224,17 +233,27 @@ def test_more_and_less_is_a_regression_that_says_both():
     [(2, "blocks.*.up: 1 to 2 addmm a layer,"), (6, "blocks.*.up: 2 to 8 mm a layer in the ba")],
 )
 def test_the_forward_leads_where_its_backward_follows(backward: int, words: str):
-    def layer(stage: dict[str, Any], products: int, of_backward: int) -> None:
-        for name, phase, calls in (
-            ("addmm", "forward", products * LAYERS),
-            ("mm", "backward", of_backward * LAYERS),
-        ):
-            sizes = {"calls": calls, "flops": calls * PRODUCT_FLOPS}
-            stage["operators"].append(operator("blocks.*.up", name, phase=phase, **sizes))
-
-    before = cost_record(lambda stage: layer(stage, 1, 2))
-    now = cost_record(lambda stage: layer(stage, 2, 2 + backward))
+    before, now = (
+        cost_record(lambda stage, products=products, more=more: add_products(
+            stage, "blocks.*.up", ("addmm", "forward", products), ("mm", "backward", more)
+        ))
+        for products, more in ((1, 2), (2, 2 + backward))
+    )  # fmt: skip
     assert words in judged(before, now).first_line
+
+
+@pytest.mark.parametrize("phase", ["optimizer", "rest"])
+def test_the_forward_does_not_lead_where_what_is_no_backward_grew_most(phase: str):
+    """As of a step outside of modules, whose loss and whose update have one path."""
+    before, now = (
+        cost_record(lambda stage, n=n: add_products(
+            stage, "", ("bmm", "forward", 2 * n), ("addmm", phase, 3 * n)
+        ))
+        for n in (1, 2)
+    )  # fmt: skip
+    line = judged(before, now).first_line
+    assert "addmm" in line
+    assert "bmm" not in line
 
 
 def test_an_allowance_lets_more_pass_up_to_it():
