@@ -80,6 +80,8 @@ def placements(size: Size, *, shards: bool, splits: bool) -> Tree:
     block |= dict.fromkeys(_COLUMNS, PartitionSpec(None, dp, tp))
     block |= dict.fromkeys(_ROWS, PartitionSpec(None, tp, dp))
     return {
+        # Split by the vocabulary, which fewer numbers of devices divide, XLA gathers the whole
+        # table for each lookup and reduces its whole gradient
         "embedding": PartitionSpec(None, dp),
         "blocks": block,
         "norm": PartitionSpec(),
