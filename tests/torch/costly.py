@@ -305,6 +305,25 @@ def build_by_name(job: Any) -> Callable[[], torch.Tensor]:
     return step
 
 
+@torch.library.custom_op("costly::moved_to", mutates_args=())
+def moved_to(x: torch.Tensor, *, target: torch.device) -> torch.Tensor:
+    return x.to(target, copy=True)
+
+
+@moved_to.register_fake
+def _(x: torch.Tensor, *, target: torch.device) -> torch.Tensor:
+    return x.new_empty(x.shape, device=target)
+
+
+def build_target(job: Any) -> Callable[[], torch.Tensor]:
+    x = torch.randn(8, WIDTH, device=job.device)
+
+    def step() -> torch.Tensor:
+        return moved_to(x, target=job.device).sum()
+
+    return step
+
+
 def build_dropped(job: Any) -> Callable[[], torch.Tensor]:
     """Reduces tensors that nobody uses, whose memory others get."""
     x = torch.randn(8, WIDTH, device=job.device)

@@ -227,6 +227,12 @@ def test_arguments_of_meshes_and_operators_are_named_or_not(tmp_path: Path):
     assert [o["name"] for o in stage["operators"]] == ["moved", "sum"]
 
 
+def test_an_argument_that_is_a_device_is_seen_by_any_name(tmp_path: Path):
+    """What is made on a device that is not the trace's own would not be counted."""
+    stage = stage_of(traced("tests.torch.costly:build_target", tmp_path))
+    assert [o["name"] for o in stage["operators"]] == ["moved_to", "sum"]
+
+
 def test_hybrid_shards_gather_within_nodes_and_reduce_over_them(tmp_path: Path):
     stage = stage_of(
         traced("tests.torch.costly:build_hybrid", tmp_path, world_size=64, parallel="hsdp")

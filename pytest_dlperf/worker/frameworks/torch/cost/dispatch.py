@@ -211,7 +211,7 @@ def _placed(args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], Any, b
     if kwargs.get("generator") is not None:
         # Fake tensors have no numbers, and take no generator of the host
         kwargs = {**kwargs, "generator": None}
-    if any(isinstance(value, torch.device) for value in (*args, before)):
+    if any(isinstance(value, torch.device) for value in (*args, *kwargs.values())):
         args, kwargs = on_fake_device(args), on_fake_device(kwargs)
     return args, kwargs, before is not None and kwargs["device"] == DEVICE
 
