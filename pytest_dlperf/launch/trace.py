@@ -24,6 +24,8 @@ def make_trace_plan(case: Case, target: Target, workdir: Path) -> LaunchPlan:
         "OMP_NUM_THREADS": str(target.threads_per_rank),
         "PYTHONPATH": os.pathsep.join((*target.python_path, *inherited_path(target))),
         "PYTHONUNBUFFERED": "1",
+        # A program that goes through a set of names makes its tensors in one order
+        "PYTHONHASHSEED": "0",
         # As a rank has them of its launcher: meshes of several nodes need those of one
         "RANK": "0",
         "LOCAL_RANK": "0",

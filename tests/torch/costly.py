@@ -324,6 +324,24 @@ def build_target(job: Any) -> Callable[[], torch.Tensor]:
     return step
 
 
+class Cycle:
+    """Holds a tensor until Python's garbage collector runs."""
+
+    def __init__(self, held: torch.Tensor) -> None:
+        self.held, self.own = held, self
+
+
+def build_cycles(job: Any) -> Callable[[], torch.Tensor]:
+    x = torch.randn(8, WIDTH, device=job.device)
+
+    def step() -> torch.Tensor:
+        for _ in range(50):
+            Cycle(torch.empty_like(x))
+        return x.sum()
+
+    return step
+
+
 def build_dropped(job: Any) -> Callable[[], torch.Tensor]:
     """Reduces tensors that nobody uses, whose memory others get."""
     x = torch.randn(8, WIDTH, device=job.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -231,6 +232,20 @@ def test_an_argument_that_is_a_device_is_seen_by_any_name(tmp_path: Path):
     """What is made on a device that is not the trace's own would not be counted."""
     stage = stage_of(traced("tests.torch.costly:build_target", tmp_path))
     assert [o["name"] for o in stage["operators"]] == ["moved_to", "sum"]
+
+
+def test_peak_memory_does_not_depend_on_when_garbage_is_collected(tmp_path: Path):
+    before = gc.get_threshold()
+    peaks = []
+    try:
+        for threshold in (1, 1_000_000):
+            gc.set_threshold(threshold, *before[1:])
+            stage = stage_of(traced("tests.torch.costly:build_cycles", tmp_path))
+            peaks.append(stage["memory"]["peak_bytes"])
+    finally:
+        gc.set_threshold(*before)
+    assert peaks[0] == peaks[1]
+    assert gc.isenabled()
 
 
 def test_hybrid_shards_gather_within_nodes_and_reduce_over_them(tmp_path: Path):

@@ -14,6 +14,7 @@ from pytest_dlperf.core.place import NodePart
 from pytest_dlperf.core.wire import MARK_VARIABLE, MarkSettings
 from pytest_dlperf.launch.base import Target, collective_timeout_s
 from pytest_dlperf.launch.plan import apply_arm, asked_threads, fill_in, make_plan
+from pytest_dlperf.launch.trace import make_trace_plan
 from pytest_dlperf.worker import arguments
 
 TARGET = Target(python="/env/bin/python", python_path=("/home/x",), threads_per_rank=3)
@@ -30,6 +31,12 @@ def test_one_rank_is_plain_python(monkeypatch: pytest.MonkeyPatch):
     assert plan.argv[:3] == ("/env/bin/python", "-m", "pytest_dlperf.worker")
     assert plan.env["WORLD_SIZE"] == "1"
     assert plan.env["OMP_NUM_THREADS"] == "3"
+
+
+def test_a_trace_goes_through_sets_in_one_order(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONHASHSEED", "random")
+    plan = make_trace_plan(case("1n8g"), TARGET, Path("/runs/r1"))
+    assert plan.env["PYTHONHASHSEED"] == "0"
 
 
 @pytest.mark.parametrize(("layout", "on_gpu"), [("1n1g", True), ("1n1c", False)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import traceback
 from collections.abc import Callable, Iterator
@@ -140,10 +141,11 @@ class RankTrace:
                 self._progress.begin(f"{self._words}step 1 of 2")
                 with self._dispatch.uncounted():
                     step()
-                self._begin(job)
-                self._progress.begin(f"{self._words}step 2 of 2")
-                loss = step()
-                self._end(job)
+                with _uncollected():
+                    self._begin(job)
+                    self._progress.begin(f"{self._words}step 2 of 2")
+                    loss = step()
+                    self._end(job)
             del loss
             self._progress.begin(f"{self._words}compiled parts")
             # Graphs break alike, and Dynamo does not follow operators in Python
@@ -226,6 +228,23 @@ class RankTrace:
             )
         if not any(operator["phase"] == "optimizer" for operator in self.cost["operators"]):
             yield "The step that counts makes no update: it is one that only adds to gradients"
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep Python's garbage collector from running while open.
+
+    When it would run depends on every object that Python makes, and so would the peak of a step
+    that leaves tensors in cycles of references.
+    """
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _job(arguments: Arguments) -> TorchJob:
