@@ -152,6 +152,15 @@ def build_unique(job: Any) -> Callable[[], torch.Tensor]:
     return step
 
 
+def build_misspelt(job: Any) -> Callable[[], torch.Tensor]:
+    x = torch.randn(8, device=job.device)
+
+    def step() -> torch.Tensor:
+        return x.summ()
+
+    return step
+
+
 def build_numpy(job: Any) -> Callable[[], torch.Tensor]:
     x = torch.randn(8, device=job.device)
 

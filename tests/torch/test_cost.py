@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.distributed.fsdp._fully_shard import _fsdp_param_group
 
 from perf_tests.llama.recipe import SIZES, parameter_count
 from perf_tests.llama.torch_model import Llama
@@ -238,7 +239,7 @@ def test_peak_memory_does_not_depend_on_when_garbage_is_collected(tmp_path: Path
     before = gc.get_threshold()
     peaks = []
     try:
-        for threshold in (1, 1_000_000):
+        for threshold in (20, 1_000_000):
             gc.set_threshold(threshold, *before[1:])
             stage = stage_of(traced("tests.torch.costly:build_cycles", tmp_path))
             peaks.append(stage["memory"]["peak_bytes"])
@@ -335,6 +336,22 @@ def test_an_older_version_is_a_problem_that_says_which_is_needed(
     problem = _traced(arguments_of("anything:build", tmp_path))["problem"]
     assert f"a trace needs {needed}, and this is torch" in problem
     assert f"pip install '{needed}'" in problem
+
+
+def test_a_version_that_lacks_a_name_is_a_problem_of_the_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delattr(_fsdp_param_group.FSDPParamGroup, "post_backward")
+    problem = traced("tests.torch.costly:build_mask", tmp_path)["problem"]
+    assert problem.startswith(f"torch {torch.__version__} lacks what a trace uses")
+    assert "'post_backward'" in problem
+    assert "install a newer pytest-dlperf or an older torch" in problem
+
+
+def test_a_name_that_a_workload_lacks_is_no_problem_of_the_version(tmp_path: Path):
+    record = traced("tests.torch.costly:build_misspelt", tmp_path)
+    assert record["problem"].startswith("AttributeError: ")
+    assert record["place"].startswith("costly.py:")
 
 
 @pytest.mark.nightly(reason="imports Dynamo, which takes long")

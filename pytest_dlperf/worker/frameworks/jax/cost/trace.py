@@ -23,6 +23,7 @@ from pytest_dlperf.core.writable import error_words, shortened
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.cost.places import Places, workload_file
 from pytest_dlperf.worker.cost.record_file import Progress
+from pytest_dlperf.worker.cost.version_problem import version_problem
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.jax.cost.abstract_job import AbstractJob
 from pytest_dlperf.worker.frameworks.jax.cost.counts import Counts
@@ -147,7 +148,7 @@ def _problem(error: BaseException) -> str:
             f"{error_words(error).splitlines()[0][:300]} It needs numbers of the device, which a "
             "trace has not; keep it out of build and step, or measure this case"
         )
-    return error_words(error)
+    return version_problem(error, "jax", jax.__version__) or error_words(error)
 
 
 #: Errors of what would wait for a number of the device.

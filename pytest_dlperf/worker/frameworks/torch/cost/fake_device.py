@@ -59,6 +59,7 @@ def fake_device(places: Places, *, as_gpu: bool) -> Iterator[None]:
         ):
             opened.enter_context(wrapped(owner, name, wrap))
         opened.enter_context(replaced(torch, "Generator", _Generator))
+        # FSDP asks a stream for them, and in older versions those of CPUs have none
         for name in ("record_event", "wait_event"):
             opened.enter_context(given(torch.cpu.Stream, name, lambda *_: torch.cpu.Event()))
         if as_gpu:

@@ -20,6 +20,7 @@ from pytest_dlperf.core.writable import error_words, shortened
 from pytest_dlperf.worker.arguments import Arguments
 from pytest_dlperf.worker.cost.places import Places, workload_file
 from pytest_dlperf.worker.cost.record_file import Progress
+from pytest_dlperf.worker.cost.version_problem import version_problem
 from pytest_dlperf.worker.failure import WorkerFailure
 from pytest_dlperf.worker.frameworks.torch import watch
 from pytest_dlperf.worker.frameworks.torch.cost.attention import fused_attention
@@ -305,6 +306,8 @@ def _problem(error: BaseException) -> str:
         return f"the workload ended its process by SystemExit({error.code!r}); let it return"
     if isinstance(error, WorkerFailure):
         return str(error)
+    if problem := version_problem(error, "torch", torch.__version__):
+        return problem
     words = error_words(error)
     if "no fake impl registered" in words or "with Meta tensors" in words:
         return (
