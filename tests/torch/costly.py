@@ -351,6 +351,48 @@ def build_cycles(job: Any) -> Callable[[], torch.Tensor]:
     return step
 
 
+def build_waited(job: Any) -> Callable[[], torch.Tensor]:
+    """Ends each collective, and each group of them, before anything else is done."""
+    x = torch.randn(8, WIDTH, device=job.device)
+    whole = torch.empty(8 * job.world_size, WIDTH, device=job.device)
+
+    def step() -> torch.Tensor:
+        dist.all_reduce(whole)
+        x.add_(1.0)
+        dist.all_gather_into_tensor(whole, x)
+        x.add_(1.0)
+        dist.reduce_scatter_tensor(x, whole)
+        whole.add_(1.0)
+        dist.all_to_all_single(whole, whole + 1.0)
+        x.add_(1.0)
+        with dist._coalescing_manager(device=job.device):
+            dist.all_reduce(whole)
+        x.add_(1.0)
+        works = dist.batch_isend_irecv([
+            dist.P2POp(dist.isend, whole, 1), dist.P2POp(dist.irecv, x, 1)
+        ])  # fmt: skip
+        for work in works:
+            work.wait()
+        return (whole[:8] * 2.0).sum() + x.sum()
+
+    return step
+
+
+def build_twice(job: Any) -> Callable[[], torch.Tensor]:
+    """Starts two collectives on one tensor, and waits for the first alone."""
+    x = torch.randn(8, WIDTH, device=job.device)
+    y = torch.randn(8, WIDTH, device=job.device)
+
+    def step() -> torch.Tensor:
+        first = dist.all_reduce(x, async_op=True)
+        dist.all_reduce(x, async_op=True)
+        first.wait()
+        y.add_(1.0)
+        return x.sum()
+
+    return step
+
+
 def build_dropped(job: Any) -> Callable[[], torch.Tensor]:
     """Reduces tensors that nobody uses, whose memory others get."""
     x = torch.randn(8, WIDTH, device=job.device)

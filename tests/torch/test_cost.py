@@ -222,6 +222,21 @@ def test_a_tensor_at_the_address_of_another_is_no_use_of_it(tmp_path: Path):
     assert reduced["calls"] == reduced["overlapped"] == 20
 
 
+def test_what_is_waited_for_at_once_is_not_overlapped(tmp_path: Path):
+    stage = stage_of(traced("tests.torch.costly:build_waited", tmp_path, world_size=4))
+    assert calls_by_kind(stage) == {
+        "all-reduce": 2, "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1, "send": 1,
+        "receive": 1,
+    }  # fmt: skip
+    assert not {c["kind"] for c in stage["collectives"] if c["overlapped"]}
+
+
+def test_a_wait_ends_its_own_collective_alone(tmp_path: Path):
+    stage = stage_of(traced("tests.torch.costly:build_twice", tmp_path, world_size=4))
+    [reduced] = stage["collectives"]
+    assert (reduced["calls"], reduced["overlapped"]) == (2, 1)
+
+
 def test_arguments_of_meshes_and_operators_are_named_or_not(tmp_path: Path):
     stage = stage_of(traced("tests.torch.costly:build_by_name", tmp_path, world_size=4))
     [reduced] = stage["collectives"]

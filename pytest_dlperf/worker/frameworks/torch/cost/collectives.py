@@ -67,17 +67,6 @@ _KINDS: Final = {
     "scatter_": _Kind("scatter", 0, is_part=True),
     "send": _Kind("send"),
 }
-#: Methods of a process group that return what a program waits for.
-_METHODS: Final = tuple(
-    name
-    for name in (
-        "_allgather_base", "_reduce_scatter_base", "allgather", "allgather_coalesced",
-        "allgather_into_tensor_coalesced", "allreduce", "allreduce_coalesced", "alltoall",
-        "alltoall_base", "barrier", "broadcast", "gather", "recv", "recv_anysource", "reduce",
-        "reduce_scatter", "reduce_scatter_tensor_coalesced", "scatter", "send",
-    )
-    if hasattr(dist.ProcessGroup, name)
-)  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -101,14 +90,21 @@ class Collectives:
         self._calls: list[_Call] = []
         self._open: dict[int, _Call] = {}
         self._works: list[tuple[Any, _Call]] = []
+        #: How many there were when a group began to take several for one.
+        self._coalesced_from = 0
         self._on_side_stream = 0
 
     @contextlib.contextmanager
     def follow(self) -> Iterator[None]:
         """Follow what is waited for while open."""
         with contextlib.ExitStack() as opened:
-            for name in _METHODS:
+            for name in _methods(dist.ProcessGroup):
                 opened.enter_context(wrapped(dist.ProcessGroup, name, self._with_work))
+            for name, wrap in (
+                ("_start_coalescing", self._coalescing),
+                ("_end_coalescing", self._coalesced),
+            ):
+                opened.enter_context(wrapped(dist.ProcessGroup, name, wrap))
             kinds = (dist.Work, getattr(torch._C._distributed_c10d, "FakeWork", None))
             for kind in filter(None, kinds):
                 opened.enter_context(wrapped(kind, "wait", self._waited))
@@ -186,7 +182,9 @@ class Collectives:
     def _close(self, call: _Call) -> None:
         call.overlapped = call.overlapped or self.launches > call.begun_at
         for storage in call.storages:
-            self._open.pop(storage, None)
+            # A later one may write the same
+            if self._open.get(storage) is call:
+                del self._open[storage]
         call.addresses.clear()
 
     def _with_work(self, method: Any) -> Any:
@@ -199,14 +197,28 @@ class Collectives:
 
         return started
 
+    def _coalescing(self, method: Any) -> Any:
+        def begun(*args: Any, **kwargs: Any) -> Any:
+            self._coalesced_from = len(self._calls)
+            return method(*args, **kwargs)
+
+        return begun
+
+    def _coalesced(self, method: Any) -> Any:
+        def ended(*args: Any, **kwargs: Any) -> Any:
+            work = method(*args, **kwargs)
+            self._works += [(work, call) for call in self._calls[self._coalesced_from :]]
+            return work
+
+        return ended
+
     def _waited(self, method: Any) -> Any:
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._on_side_stream:
-                for index, (known, call) in enumerate(self._works):
-                    if known is work:
-                        del self._works[index]
-                        self._close(call)
-                        break
+                calls = [call for waited_for, call in self._works if waited_for is work]
+                self._works = [pair for pair in self._works if pair[0] is not work]
+                for call in calls:
+                    self._close(call)
             return method(work, *args, **kwargs)
 
         return wait
@@ -220,6 +232,17 @@ class Collectives:
                 if tuple(dist.get_process_group_ranks(group)) == ranks:
                     return str(name)
         return spread_of(ranks)
+
+
+def _methods(kind: type) -> list[str]:
+    """Return the names of the methods of ``kind``; which start a collective differs by version."""
+    return [
+        name
+        for name, method in vars(kind).items()
+        if callable(method)
+        and not isinstance(method, type | staticmethod)
+        and not name.startswith("__")
+    ]
 
 
 def _ranks(args: tuple[Any, ...]) -> tuple[int, ...]:
