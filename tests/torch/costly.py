@@ -378,6 +378,26 @@ def build_waited(job: Any) -> Callable[[], torch.Tensor]:
     return step
 
 
+@torch.library.custom_op("c10d::turned", mutates_args=())
+def turned(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@turned.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def build_turned(job: Any) -> Callable[[], torch.Tensor]:
+    """Has a collective as only a newer PyTorch may have it."""
+    x = torch.randn(8, WIDTH, device=job.device)
+
+    def step() -> torch.Tensor:
+        return turned(x).sum()
+
+    return step
+
+
 def build_twice(job: Any) -> Callable[[], torch.Tensor]:
     """Starts two collectives on one tensor, and waits for the first alone."""
     x = torch.randn(8, WIDTH, device=job.device)

@@ -237,6 +237,13 @@ def test_a_wait_ends_its_own_collective_alone(tmp_path: Path):
     assert (reduced["calls"], reduced["overlapped"]) == (2, 1)
 
 
+def test_an_unknown_collective_is_noted(tmp_path: Path):
+    record = traced("tests.torch.costly:build_turned", tmp_path, world_size=4)
+    assert "turned may be a collective, and is not known here: it is left out" in record["notes"]
+    known = traced("tests.torch.costly:build_waited", tmp_path, world_size=4)
+    assert not [note for note in known["notes"] if "may be a collective" in note]
+
+
 def test_arguments_of_meshes_and_operators_are_named_or_not(tmp_path: Path):
     stage = stage_of(traced("tests.torch.costly:build_by_name", tmp_path, world_size=4))
     [reduced] = stage["collectives"]

@@ -23,6 +23,8 @@ from pytest_dlperf.worker.frameworks.torch.cost.storages import (
 
 #: Namespaces of operators that are collectives, or what belongs to them.
 NAMESPACES: Final = frozenset({"c10d", "_c10d_functional"})
+#: Those of them that send nothing.
+_NO_COLLECTIVES: Final = frozenset({"_wrap_tensor_autograd", "check_for_nan", "wait_tensor"})
 
 
 class _Kind(NamedTuple):
@@ -87,6 +89,8 @@ class Collectives:
         self.meshes: list[Any] = []
         #: Launches until now.
         self.launches = 0
+        #: Operators that may be collectives, and are not known.
+        self.unknown: set[str] = set()
         self._calls: list[_Call] = []
         self._open: dict[int, _Call] = {}
         self._works: list[tuple[Any, _Call]] = []
@@ -122,6 +126,7 @@ class Collectives:
     def begin(self) -> None:
         """Begin the step that counts."""
         self._calls, self._open, self._works, self.launches = [], {}, [], 0
+        self.unknown = set()
 
     def add(self, name: str, args: tuple[Any, ...], kwargs: Any, path: str, phase: str) -> bool:
         """Note the operator ``name``; return whether it is a collective, and no wait for one."""
@@ -130,6 +135,8 @@ class Collectives:
             return False
         listed = _KINDS.get(name)
         if listed is None:
+            if name not in _NO_COLLECTIVES:
+                self.unknown.add(name)
             return False
         ranks = _ranks(args)
         tensors = [] if listed.kind == "barrier" else tensors_in(args[listed.argument])

@@ -227,6 +227,8 @@ class RankTrace:
                 f"{name} may multiply in {', '.join(sorted(dtypes)) or 'some dtype'}, and has no "
                 "formula: its FLOPs are left out"
             )
+        for name in sorted(self._collectives.unknown):
+            yield f"{name} may be a collective, and is not known here: it is left out"
         if not any(operator["phase"] == "optimizer" for operator in self.cost["operators"]):
             yield "The step that counts makes no update: it is one that only adds to gradients"
 
