@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from pytest_dlperf.core.wire_cost import CollectiveCost
 from pytest_dlperf.worker.cost.replaced import wrapped
@@ -76,9 +77,9 @@ class _Call:
     what: tuple[str, str, int, str, int, str, int, str, str]
     begun_at: int
     overlapped: bool = False
-    storages: tuple[int, ...] = ()
-    #: While it is open, so that no other storage gets the address, and so the number, of one.
-    addresses: list[StorageWeakRef] = field(default_factory=list)
+    is_open: bool = True
+    #: Of the storages that it writes, by their numbers, which others get once those are freed.
+    storages: dict[int, weakref.ref[Any]] = field(default_factory=dict)
 
 
 class Collectives:
@@ -153,12 +154,11 @@ class Collectives:
     def made(self, out: Any, args: tuple[Any, ...], kwargs: Any) -> None:
         """Note the tensors that the last collective writes."""
         call = self._calls[-1]
-        written = tensors_in(out) or tensors_in(kwargs) or tensors_in(args[:1])
-        call.storages = tuple(map(key_of, written))
-        storages = map(storage_of, written)
-        call.addresses = [StorageWeakRef(each) for each in storages if each is not None]
-        for storage in call.storages:
-            self._open[storage] = call
+        for tensor in tensors_in(out) or tensors_in(kwargs) or tensors_in(args[:1]):
+            key, storage = key_of(tensor), storage_of(tensor)
+            forget = functools.partial(self._forget, key, call)
+            call.storages[key] = weakref.ref(tensor if storage is None else storage, forget)
+            self._open[key] = call
 
     def used(self, storages: Iterable[int]) -> None:
         """Note that tensors are used, or waited for."""
@@ -169,7 +169,7 @@ class Collectives:
 
     def cost(self) -> list[CollectiveCost]:
         """Return the collectives since ``begin``; equal ones that follow each other are one."""
-        for call in list(self._open.values()):
+        for call in self._calls:
             self._close(call)
         costs: list[CollectiveCost] = []
         last = None
@@ -187,12 +187,17 @@ class Collectives:
         return costs
 
     def _close(self, call: _Call) -> None:
-        call.overlapped = call.overlapped or self.launches > call.begun_at
+        if not call.is_open:
+            return
+        call.is_open, call.overlapped = False, self.launches > call.begun_at
         for storage in call.storages:
-            # A later one may write the same
-            if self._open.get(storage) is call:
-                del self._open[storage]
-        call.addresses.clear()
+            self._forget(storage, call)
+        call.storages.clear()
+
+    def _forget(self, storage: int, call: _Call, _: Any = None) -> None:
+        # A later one may write the same
+        if self._open.get(storage) is call:
+            del self._open[storage]
 
     def _with_work(self, method: Any) -> Any:
         def started(*args: Any, **kwargs: Any) -> Any:
