@@ -207,7 +207,7 @@ def test_every_report_has_the_pairs_of_the_one_case_that_needed_them(repository:
         [
             "dlperf: 2 cases, * and up to 10 pairs where stored sessions do not decide, *",
             f"[[]1/2] {ONE}: stored sessions leave it open; pairs with {before[:7]} decide",
-            f"[[]1/2] {ONE} run 1/6: *",
+            f"[[]1/2] {ONE} run 1/6 (*): *",
             f"1 of 2 cases needed pairs: {count} pairs, * s",
             "2 cases: 1 passed, 1 regressed",
         ]
