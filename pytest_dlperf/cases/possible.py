@@ -13,7 +13,7 @@ from typing import Final
 
 from pytest_dlperf.core.case import GPU_PRECISIONS, NO_FRAMEWORK, Case
 from pytest_dlperf.core.errors import CaseError, NotRunError
-from pytest_dlperf.core.frameworks import FRAMEWORKS
+from pytest_dlperf.core.frameworks import FRAMEWORKS, TRACED
 
 _NUMBERS = re.compile(r"\d+(?:\.\d+){1,2}")
 
@@ -179,11 +179,10 @@ def check_traceable(case: Case) -> None:
             "the cost of a program (command=) cannot be traced, as nobody sees its step",
             remedy="let a workload build the step",
         )
-    traced = [name for name, entry in FRAMEWORKS.items() if entry.lowest_traced is not None]
-    if case.framework not in traced:
+    if case.framework not in TRACED:
         raise NotRunError(
             f"a step of {case.framework} cannot be traced; traced are those of "
-            f"{' and '.join(traced)}"
+            f"{' and '.join(TRACED)}"
         )
 
 

@@ -94,3 +94,9 @@ FRAMEWORKS: Final[Mapping[str, FrameworkEntry]] = {
         lowest_traced=(0, 6, 1),
     ),
 }
+#: The frameworks in which the cost of a step is traced, each with the lowest such version.
+TRACED: Final[Mapping[str, tuple[int, ...]]] = {
+    name: entry.lowest_traced
+    for name, entry in FRAMEWORKS.items()
+    if entry.lowest_traced is not None
+}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Final
 
 from pytest_dlperf.core.log_pattern import LogPattern, pattern
@@ -87,10 +86,9 @@ def _time_in(line: str, finder: re.Pattern[str]) -> re.Match[str] | None:
 def _grows(lines: Sequence[str], finder: re.Pattern[str]) -> bool:
     matches = [match for line in lines if (match := _time_in(line, finder)) is not None]
     times = [elapsed_of(match["number"].encode()) or 0.0 for match in matches]
-    rises = sum(later >= former for former, later in pairwise(times))
     return (
         len(times) >= shown_pattern.MOSTLY * len(lines)
-        and rises >= shown_pattern.MOSTLY * (len(times) - 1)
+        and shown_pattern.mostly_rises(times, strictly=False)
         and times[-1] > (shown_pattern.GROWS if finder in _UNNAMED else 1) * times[0]
     )
 
@@ -110,7 +108,6 @@ def grown_time(lines: Sequence[str]) -> str:
             for same in quantities(line)
             if same.name == number.name and _NUMBER.fullmatch(same.text)
         ]
-        rises = sum(later > former for former, later in pairwise(values))
-        if len(values) > 2 and rises >= shown_pattern.MOSTLY * (len(values) - 1):
+        if len(values) > 2 and shown_pattern.mostly_rises(values, strictly=True):
             return f"{number.before}{number.text}"
     return ""

@@ -404,10 +404,16 @@ def _goes_on(lines: Sequence[str], speed: Speed) -> bool:
 def _grows(numbers: Sequence[Quantity]) -> bool:
     """Return whether a number grows with each line, as the time since the begin does."""
     values = [_value(number) for number in numbers if _PLAIN.fullmatch(number.text)]
-    rises = sum(value > former for former, value in pairwise(values))
     return (
-        len(values) > 2 and rises >= MOSTLY * (len(values) - 1) and values[-1] > GROWS * values[0]
+        len(values) > 2 and mostly_rises(values, strictly=True) and values[-1] > GROWS * values[0]
     )
+
+
+def mostly_rises(values: Sequence[float], *, strictly: bool) -> bool:
+    """Return whether most numbers are above the one before, or unless ``strictly`` as high."""
+    moves = [later - former for former, later in pairwise(values)]
+    rises = sum(move > 0 if strictly else move >= 0 for move in moves)
+    return rises >= MOSTLY * (len(values) - 1)
 
 
 def _is_since_begin(lines: Sequence[str], speed: Speed) -> bool:

@@ -8,13 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Final, Literal
 
 from pytest_dlperf.core.log_pattern import LogPattern, Scope, pattern
 from pytest_dlperf.measure.logs.clocks import stamp
 from pytest_dlperf.measure.logs.quantities import Quantity
-from pytest_dlperf.measure.logs.shown_pattern import GROWS, MOSTLY, stride_of, time_of_several
+from pytest_dlperf.measure.logs.shown_pattern import (
+    GROWS,
+    MOSTLY,
+    mostly_rises,
+    stride_of,
+    time_of_several,
+)
 from pytest_dlperf.measure.logs.speeds import UNIT_UNSAID, Speed, speed_of, unit_of_name
 from pytest_dlperf.measure.logs.user_pattern import elapsed_of
 
@@ -222,7 +228,5 @@ def _grows(values: Sequence[float]) -> bool:
 
 
 def _rises(values: Sequence[float], *, strictly: bool = False) -> bool:
-    moves = [later - former for former, later in pairwise(values)]
-    rises = sum(move > 0 if strictly else move >= 0 for move in moves)
-    is_mostly = rises >= MOSTLY * (len(values) - 1)
-    return len(values) >= _FEWEST and is_mostly and values[-1] != values[0]
+    is_long = len(values) >= _FEWEST
+    return is_long and values[-1] != values[0] and mostly_rises(values, strictly=strictly)

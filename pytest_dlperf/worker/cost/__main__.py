@@ -9,7 +9,7 @@ import sys
 import time
 from typing import NoReturn
 
-from pytest_dlperf.core.frameworks import FRAMEWORKS
+from pytest_dlperf.core.frameworks import TRACED
 from pytest_dlperf.core.wire_cost import COST_FORMAT, CostRecord
 from pytest_dlperf.worker import arguments as command_line
 from pytest_dlperf.worker.arguments import Arguments
@@ -33,11 +33,10 @@ def _traced(arguments: Arguments) -> CostRecord:
     # No library may find a GPU, not even to ask for its name
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     name = arguments.framework
-    lowest = FRAMEWORKS[name].lowest_traced if name in FRAMEWORKS else None
+    lowest = TRACED.get(name)
     if lowest is None:
-        traced = [each for each, entry in FRAMEWORKS.items() if entry.lowest_traced]
         return _problem(
-            f"the cost of a step is traced in {' and '.join(traced)}, and this case is one of "
+            f"the cost of a step is traced in {' and '.join(TRACED)}, and this case is one of "
             f"{name}; measure it"
         )
     version = importlib.import_module(name).__version__
