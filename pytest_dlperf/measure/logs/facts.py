@@ -415,7 +415,9 @@ class Facts:
     #: TensorFlow's models print this if the batch is not that of all.
     per_replica: bool = False
     precision: str | None = None
-    #: A sentence that rates are of a part of the devices; it is compared with a pattern alone.
+    #: Whether sentences are asked whose rates are read: where a pattern does not say it.
+    asks_whose_rates: bool = False
+    #: A sentence that they are of a part of the devices.
     rate_of_part: str = ""
     #: The text that shows that the run was killed.
     killed_by: str = ""
@@ -460,7 +462,8 @@ class Facts:
         self.nodes = self.nodes or self._devices_in(block, _NODES, keep=keep)
         self.per_replica = self.per_replica or _PER_REPLICA in block
         self.image_size = self.image_size or image_sizes.image_size(block)
-        self.rate_of_part = self.rate_of_part or part_words.rate_of_part(block)
+        if self.asks_whose_rates:
+            self.rate_of_part = self.rate_of_part or part_words.rate_of_part(block)
         settings = without_line_tags(block)
         self.batch_size = self.batch_size or batch_size(settings)
         if (sizes := benchmark_settings.sizes(settings)) is not None:

@@ -100,7 +100,7 @@ def read(
 
     ``counted`` is the rank or progress bar to count, where an earlier reading found it out.
     """
-    log_facts = Facts()
+    log_facts = Facts(asks_whose_rates=options.fmt is not None and not options.fmt.is_scope_said)
     counting = None
     own_unit = ""
     ends = []

@@ -90,7 +90,7 @@ def _rate_of_device(parsed: ParsedLog, size: Sizes) -> Problem | None:
     words = "" if fmt.rate_of_device is None else fmt.rate_of_device()
     if fmt.scope != "global" or size.world_size == 1:
         return None
-    if not words and not fmt.is_scope_said and (sentence := parsed.log_facts.rate_of_part):
+    if not words and (sentence := parsed.log_facts.rate_of_part):
         return Problem(
             code="unknown-scale",
             message=f"the log says that its rates are of a part of all devices ({sentence!r}); "
