@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.documents import ROOT, Ran, run_in_order
+from tests.helpers.documents import AUTHOR, ROOT, Ran, run_in_order
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +36,7 @@ def environment(wheelhouse: Path, tmp_path_factory: pytest.TempPathFactory) -> d
     }
     return {
         **kept,
+        **AUTHOR,
         "PIP_FIND_LINKS": " ".join(filter(None, links)),
         "PIP_CONSTRAINT": str(ROOT / "constraints/cpu.txt"),
         "PIP_QUIET": "1",

@@ -15,7 +15,16 @@ from pathlib import Path
 import pytest
 
 from pytest_dlperf.cli.main import _parser
-from tests.helpers.documents import CASE, ROOT, Block, Ran, blocks, check_tutorial, run_in_order
+from tests.helpers.documents import (
+    AUTHOR,
+    CASE,
+    ROOT,
+    Block,
+    Ran,
+    blocks,
+    check_tutorial,
+    run_in_order,
+)
 from tests.helpers.fake_suite import FAKES
 
 DOCUMENTS = ("README.md", "docs/tutorial.md")
@@ -83,26 +92,32 @@ def test_verdicts_of_the_tutorial(tmp_path: Path) -> None:
     (site / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 9.9\n")
     environment = {
         **os.environ,
+        **AUTHOR,
         "PATH": os.pathsep.join([str(FAKES), os.environ["PATH"]]),
         "PYTHONPATH": str(site.parent),
-        "PYTEST_ADDOPTS": "-p no:cacheprovider --dlperf-launcher=torchrun --dlperf-runs=3",
-        "DLPERF_RUNTIME_DIR": str(tmp_path),
-        "FAKE_STEP_S": "0.01",
+        "PYTEST_ADDOPTS": "-p no:cacheprovider --dlperf-launcher=torchrun",
+        "DLPERF_RUNTIME_DIR": str(tmp_path / "runtime"),
+        "FAKE_IMPORTS": "mymodel.py",
+        "FAKE_STEP_FILE": "mymodel.py",
     }
-    ran = []
-    steps = run_in_order("docs/tutorial.md", tmp_path, environment, leave_out="pip install")
-    for step in steps:
-        ran.append(step)
-        if len([one for one in ran if one.verdict]) == 2:
-            environment["FAKE_STEP_S"] = "0.015"
-    *ran, selftest = ran
+    seconds = iter(["0.01", "0.015"])
+
+    def takes(path: Path) -> None:
+        """Make it end with how long a step takes, for the fake."""
+        if path.name == "mymodel.py":
+            with path.open("a", encoding="utf-8") as file:
+                file.write(f"# {next(seconds)}\n")
+
+    *ran, selftest = run_in_order(
+        "docs/tutorial.md", tmp_path, environment, leave_out="pip install", after_writing=takes
+    )
     check_tutorial(ran, tmp_path)
     assert f"{ASKED}yes" in selftest.output
     assert selftest.exit_code == 0
-    verdicts = [one.verdict for one in ran if one.verdict]
-    assert verdicts == ["passed (created)", "passed", "regressed"]
-    assert f"{CASE}: regressed" in ran[-1].output
-    assert "33.3 % slower" in ran[-1].output
+    sessions = [one for one in ran if one.verdict]
+    assert [one.verdict for one in sessions] == ["regressed", "passed (created)", "passed"]
+    assert f"{CASE}: regressed" in sessions[0].output
+    assert "% slower than HEAD" in sessions[0].output
 
 
 def unrun() -> list[Block]:

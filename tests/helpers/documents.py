@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).parents[2]
 #: That of the tutorial.
@@ -26,6 +26,12 @@ _BLOCK: Final = re.compile(
     r"^```(?P<language>\w+)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+#: Who commits, for git.
+AUTHOR: Final = {
+    f"GIT_{role}_{what}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "t"), ("EMAIL", "t@t"))
+}
 _NAME: Final = re.compile(r"# ([\w/]+\.\w+)\b")
 
 
@@ -103,19 +109,21 @@ class Ran:
 def check_tutorial(ran: Sequence[Ran], folder: Path) -> None:
     """Assert what a session of each step printed and wrote, whatever it was judged.
 
-    A baseline is stored, the training is measured again, made slower, and a page is written.
+    The training is made slower, a page is written, a baseline is stored, and it is measured again.
     """
     for one in ran:
         one.check()
-    stored, again, slowed = (one for one in ran if one.verdict)
+    slowed, stored, again = (one for one in ran if one.verdict)
     assert "1 written to the baselines" in stored.output
     assert stored.verdict.endswith(" (created)")
-    assert [one.block.how for one in (stored, again, slowed)] == ["", "", "fails"]
+    assert [one.block.how for one in (slowed, stored, again)] == ["fails", "", ""]
     [baseline] = folder.glob("baselines/*/mymodel/*.json")
     assert baseline.name == f"{CASE}.json"
     [session] = json.loads(baseline.read_text("utf-8"))["sessions"]
-    for one in (stored, again, slowed):
-        launches = re.findall(rf"^{CASE} run \d+/\d+: [\d.]+ samples/s", one.output, re.MULTILINE)
+    for one in (slowed, stored, again):
+        launches = re.findall(
+            rf"^{CASE} run \d+/\d+( \(.+\))?: [\d.]+ samples/s", one.output, re.MULTILINE
+        )
         assert len(launches) >= len(session["runs"]) > 0, one.output
     page = (folder / "results.html").read_text("utf-8")
     assert page.lower().startswith("<!doctype html>")
@@ -123,17 +131,24 @@ def check_tutorial(ran: Sequence[Ran], folder: Path) -> None:
 
 
 def run_in_order(
-    document: str, folder: Path, environment: Mapping[str, str], *, leave_out: str = ""
+    document: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    leave_out: str = "",
+    after_writing: Callable[[Path], object] = str,
 ) -> Iterator[Ran]:
     """Write the files of a document, and run its shell blocks, in order, in ``folder``.
 
-    A shell block in which the pattern ``leave_out`` is found is not run.
+    A shell block in which the pattern ``leave_out`` is found is not run; ``after_writing`` gets
+    each file that was written.
     """
     for block in blocks(document):
         if block.file:
             path = folder / block.file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, "utf-8")
+            after_writing(path)
         elif block.language != "bash" or block.how == "not run":
             continue
         elif not leave_out or re.search(leave_out, block.text) is None:

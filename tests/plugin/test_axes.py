@@ -35,6 +35,7 @@ def collected(suite: Suite, *arguments: str) -> list[str]:
     return [case["id"] for case in json.loads(listing.read_text(encoding="utf-8"))["cases"]]
 
 
+@pytest.mark.slow
 def test_two_by_two_by_two_options_are_eight_baselines(suite: Suite):
     suite.write(OPTIONS)
     result = suite.run("--update-baselines", "--dlperf-runs=1", "--dlperf-max-runs=1")
@@ -70,6 +71,7 @@ def test_parametrize_beside_the_marker(suite: Suite):
     assert len(nodes) == 4
 
 
+@pytest.mark.slow
 def test_parametrized_numbers_are_words_and_options(suite: Suite):
     suite.write(PARAMETRIZED.replace('@pytest.mark.parametrize(("name', '# ("name').replace(
         ", name, thing", "").replace(', "name": name', ""))  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import pytest_dlperf
 from pytest_dlperf.session.byte_code import _InstalledModules
 from tests.helpers.fake_suite import Suite
@@ -31,6 +33,7 @@ def dlperf_loaders():
 """
 
 
+@pytest.mark.slow
 def test_our_modules_are_loaded_as_installed_and_tests_are_rewritten(suite: Suite):
     suite.write_file("conftest.py", LOADERS)
     suite.write(LOADED, name="test_loaded")

@@ -125,6 +125,7 @@ def test_every_end_is_an_outcome_in_every_report(
         assert verdicts[f"test_{name}"] == verdict
 
 
+@pytest.mark.slow
 def test_a_slowdown_is_waived_by_xfail_but_not_in_strict_mode(suite: Suite):
     marked = f"{HEAD}\n@case('net')\n@pytest.mark.xfail\ndef test_net(dlperf):\n    dlperf.run()\n"
     suite.write(marked)

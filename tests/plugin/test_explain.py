@@ -18,6 +18,7 @@ def launches(suite: Suite) -> list[str]:
     return sorted(path.name for path in suite.path.glob(".dlperf/**/explain?") if path.is_dir())
 
 
+@pytest.mark.slow
 def test_a_regression_is_explained_by_four_launches_that_count_for_nothing(suite: Suite):
     suite.env(FAKE_STEP_S="0.02", FAKE_PROFILE="0.4")
     result, outcomes = suite.outcomes(*AGAINST)

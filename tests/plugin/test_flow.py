@@ -96,6 +96,7 @@ def test_unselected_baselines_are_not_touched(suite: Suite):
     assert len(suite.baselines()[ONE]["sessions"]) == 1
 
 
+@pytest.mark.slow
 def test_a_level_that_changed_needs_a_reason(suite: Suite):
     update = ("--update-baselines", "-k", "1n1c", "--dlperf-runs=2")
     suite.run(*update)
@@ -129,6 +130,7 @@ def test_an_error_is_a_failure_that_shows_the_log(suite: Suite):
     assert junit(suite)[f"test_net[{TWO}]"].find("failure") is not None
 
 
+@pytest.mark.slow
 def test_a_machine_that_changed_is_not_a_regression(suite: Suite):
     three = ("-k", "1n1c", "--dlperf-runs=3")
     suite.run(*three, "--update-baselines")
@@ -146,6 +148,7 @@ def test_disturbed_runs_are_repeated_and_never_averaged(suite: Suite):
     assert [p["code"] for p in measurement["problems"]] == ["disturbed"]
 
 
+@pytest.mark.slow
 def test_other_conditions_are_incomparable_and_named(suite: Suite):
     suite.run("--update-baselines", "-k", "1n1c", "--dlperf-runs=2")
     _, outcomes = suite.outcomes("-k", "1n1c", "--dlperf-runs=2", "--dlperf-iterations=100")
@@ -154,6 +157,7 @@ def test_other_conditions_are_incomparable_and_named(suite: Suite):
     assert "window" in judgement["reason"]
 
 
+@pytest.mark.slow
 def test_memory_that_grew_fails(suite: Suite):
     suite.run("--update-baselines", "-k", "1n1c", "--dlperf-runs=2")
     suite.env(FAKE_MEMORY=150_000_000)
@@ -258,6 +262,7 @@ def test_the_version_is_one():
     assert version("pytest-dlperf") == pytest_dlperf.__version__
 
 
+@pytest.mark.slow
 def test_without_a_speedup_no_parent_is_launched(suite: Suite):
     suite.env(FAKE_LOG=suite.path / "launches")
     text = TESTS.replace('"1n1c", "1n2c"', '"1n2c"')

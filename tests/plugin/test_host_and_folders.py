@@ -121,6 +121,7 @@ def test_a_shared_host_measures_a_parent_once(suite: Suite):
     assert {o["judgement"]["verdict"] for o in outcomes.values()} == {"no-baseline"}
 
 
+@pytest.mark.slow
 def test_the_line_that_reproduces_does(suite: Suite):
     folder = suite.path / "sub"
     folder.mkdir()
@@ -138,6 +139,7 @@ def test_the_line_that_reproduces_does(suite: Suite):
     again.stdout.fnmatch_lines([f"*{TWO}*regressed*"])
 
 
+@pytest.mark.slow
 def test_the_waiting_of_one_pytest_for_another(suite: Suite):
     """Two sessions at once: cases never overlap, and both store what they measured."""
     log = suite.path / "launches"

@@ -130,6 +130,7 @@ def test_a_marker_without_the_fixture_and_a_fixture_without_the_marker(suite: Su
     result.stdout.fnmatch_lines(["*this test has none*"])
 
 
+@pytest.mark.slow
 def test_last_failed_and_exitfirst(suite: Suite):
     suite.env(FAKE_FAIL="*1n2c*")
     result = suite.pytester.runpytest_subprocess("--dlperf-runs=1")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.fake_suite import Suite
 
 PROGRAM = """
@@ -32,6 +34,7 @@ def test_net(dlperf):
 CASE = "net-none-fp32-bs8-1n1c"
 
 
+@pytest.mark.slow
 def test_one_more_of_a_count_fails_from_one_run(suite: Suite):
     suite.env(PYTHONPATH=Path(__file__).parents[2], DROPS=3)
     suite.write(TESTS)

@@ -14,6 +14,7 @@ ONE = "net-torch-fp32-bs4-1n1c"
 OBSERVE = ("-k", "1n1c", "--dlperf-mode=observe")
 
 
+@pytest.mark.slow
 def test_a_slowdown_is_shown_as_one_and_fails_nothing(suite: Suite):
     suite.run("--update-baselines", "-k", "1n1c", "--dlperf-runs=2")
     suite.env(FAKE_STEP_S=0.03)
@@ -55,6 +56,7 @@ def test_what_gate_mode_would_fail_goes_by_its_own_policy(suite: Suite):
     assert lenient.ret == strict.ret == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step_s", "verdict"),
     # What looks slower is the one that must not be lost.
@@ -109,6 +111,7 @@ def test_what_is_not_stored_is_reported_and_fails_nothing(suite: Suite):
     assert len(suite.baselines()[ONE]["sessions"]) == 1
 
 
+@pytest.mark.slow
 def test_a_baseline_that_cannot_be_read_is_an_error(suite: Suite):
     suite.run("--update-baselines", "-k", "1n1c", "--dlperf-runs=1")
     path = next(suite.path.glob(f"baselines/*/*/{ONE}.json"))

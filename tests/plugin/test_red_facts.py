@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.fake_suite import Suite
 
 ONE = "net-torch-fp32-bs4-1n1c"
 OPTIONS = ("--cpus=1", "--dlperf-runs=3", "--dlperf-tolerance=5%")
 
 
+@pytest.mark.slow
 def test_only_what_noise_cannot_explain_fails_and_quiet_output_names_the_rest(
     suite: Suite,
 ) -> None:

@@ -190,6 +190,7 @@ def test_a_budget_has_rounds_for_as_many_cases_as_it_has_time_for(suite: Suite, 
     assert launches(log) == [*[FOUR, EIGHT] * 2, *[sixteen] * 2]
 
 
+@pytest.mark.slow
 def test_the_processes_of_xdist_share_the_rounds(suite: Suite, log: Path):
     cases = [FOUR.replace("bs4", f"bs{batch}") for batch in (4, 8, 16, 32)]
     suite.write(TESTS + "".join(PLAIN.format(batch) for batch in (4, 8, 16, 32)))

@@ -121,6 +121,7 @@ def own_program(suite: Suite, *arguments: str, key: str, **variables: str) -> st
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.history
 def test_of_a_command_is_in_no_baseline_and_another_key_is_no_other_condition(suite: Suite):
     suite.write_file("program.py", PROGRAM)

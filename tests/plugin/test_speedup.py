@@ -51,6 +51,7 @@ def test_a_failed_parent_is_launched_once(suite: Suite):
     assert sorted(launched) == ["net-torch-fp32-bs4-1n1c", *[TWO] * 4]
 
 
+@pytest.mark.slow
 def test_a_speedup_that_was_stored_and_is_lost_is_said(suite: Suite):
     two_ranks(suite, "one-device")
     suite.verdicts("--update-baselines")
@@ -74,6 +75,7 @@ def test_without_a_speedup_no_parent_runs(suite: Suite):
     assert {line.split()[0] for line in log.read_text(encoding="utf-8").splitlines()} == {TWO}
 
 
+@pytest.mark.slow
 def test_a_speedup_over_two_ranks_is_gated(suite: Suite):
     four_ranks(suite, "1n2c")
     _, outcomes = suite.outcomes("--update-baselines")

@@ -6,6 +6,8 @@ import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.fake_suite import Suite
 
 #: A fault for each case, by its batch: while a run is read, in rounds; while its parent's is;
@@ -165,6 +167,7 @@ def test_fine(dlperf):
 REPORTS = ("html", "md", "metrics", "benchmark-json")
 
 
+@pytest.mark.slow
 def test_text_that_cannot_be_written_is_written_in_escapes(suite: Suite):
     """In a message, and in variables that are recorded; it crosses xdist to every report.
 

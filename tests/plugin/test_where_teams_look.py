@@ -100,6 +100,7 @@ def test_quiet_is_one_line_verbose_has_the_runs_and_colours_only_where_asked(sui
     assert "\x1b" not in quiet.stdout.str()
 
 
+@pytest.mark.slow
 def test_the_estimate_is_made_of_earlier_runs_and_never_guessed(suite: Suite):
     suite.env(FAKE_WALL_S=0.1)
     first = suite.run("--dlperf-max-runs=4", "-k", "1n2c")

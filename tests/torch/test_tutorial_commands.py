@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.documents import ROOT, check_tutorial, run_in_order
+from tests.helpers.documents import AUTHOR, ROOT, check_tutorial, run_in_order
 
 pytestmark = pytest.mark.torch
 #: `pip install` has been done here, and a self-test has a place of its own.
@@ -27,6 +27,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         (programs / name).symlink_to(Path(sys.executable).with_name(name))
     return {
         **os.environ,
+        **AUTHOR,
         "PATH": os.pathsep.join([str(programs), os.environ["PATH"]]),
         "PYTHONPATH": str(ROOT),
         "DLPERF_RUNTIME_DIR": str(tmp_path),
