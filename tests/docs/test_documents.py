@@ -84,7 +84,8 @@ def test_a_suite_trains_from_the_wheel(
 
 def test_verdicts_of_the_tutorial(tmp_path: Path) -> None:
     """Its commands, where a step takes a hundredth of a second, and then half as long again."""
-    programs, site = tmp_path / ".venv/bin", tmp_path / "site/torch-9.9.dist-info"
+    folder = tmp_path / "stranger"
+    programs, site = folder / ".venv/bin", tmp_path / "site/torch-9.9.dist-info"
     programs.mkdir(parents=True)
     for name in ("pytest", "dlperf"):
         (programs / name).symlink_to(Path(sys.executable).with_name(name))
@@ -95,7 +96,7 @@ def test_verdicts_of_the_tutorial(tmp_path: Path) -> None:
         **AUTHOR,
         "PATH": os.pathsep.join([str(FAKES), os.environ["PATH"]]),
         "PYTHONPATH": str(site.parent),
-        "PYTEST_ADDOPTS": "-p no:cacheprovider --dlperf-launcher=torchrun",
+        "PYTEST_ADDOPTS": "-p no:cacheprovider --dlperf-launcher=torchrun --dlperf-runs=3",
         "DLPERF_RUNTIME_DIR": str(tmp_path / "runtime"),
         "FAKE_IMPORTS": "mymodel.py",
         "FAKE_STEP_FILE": "mymodel.py",
@@ -109,9 +110,9 @@ def test_verdicts_of_the_tutorial(tmp_path: Path) -> None:
                 file.write(f"# {next(seconds)}\n")
 
     *ran, selftest = run_in_order(
-        "docs/tutorial.md", tmp_path, environment, leave_out="pip install", after_writing=takes
+        "docs/tutorial.md", folder, environment, leave_out="pip install", after_writing=takes
     )
-    check_tutorial(ran, tmp_path)
+    check_tutorial(ran, folder)
     assert f"{ASKED}yes" in selftest.output
     assert selftest.exit_code == 0
     sessions = [one for one in ran if one.verdict]

@@ -122,7 +122,7 @@ def check_tutorial(ran: Sequence[Ran], folder: Path) -> None:
     [session] = json.loads(baseline.read_text("utf-8"))["sessions"]
     for one in (slowed, stored, again):
         launches = re.findall(
-            rf"^{CASE} run \d+/\d+( \(.+\))?: [\d.]+ samples/s", one.output, re.MULTILINE
+            rf"^{CASE} run \d+/\d+(?: \(.+\))?: [\d.]+ samples/s", one.output, re.MULTILINE
         )
         assert len(launches) >= len(session["runs"]) > 0, one.output
     page = (folder / "results.html").read_text("utf-8")

@@ -30,7 +30,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         **AUTHOR,
         "PATH": os.pathsep.join([str(programs), os.environ["PATH"]]),
         "PYTHONPATH": str(ROOT),
-        "DLPERF_RUNTIME_DIR": str(tmp_path),
+        "DLPERF_RUNTIME_DIR": str(tmp_path / ".dlperf"),
         # One launch each; what a busy machine gave is stored as well, for the commands after it.
         "PYTEST_ADDOPTS": "--dlperf-runs=1 --dlperf-max-runs=1 --dlperf-reason=tested "
         "-p tests.helpers.no_repeats -k fp32",
