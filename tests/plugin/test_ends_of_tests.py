@@ -241,6 +241,7 @@ def test_a_skipped_file_without_a_perf_test_is_pytests_own_affair(suite: Suite):
     assert result.parseoutcomes() == {"passed": 1, "skipped": 1}
 
 
+@pytest.mark.slow
 def test_subtests_are_of_one_case(suite: Suite):
     suite.write(
         f"""{HEAD}
@@ -263,6 +264,7 @@ def test_net(dlperf, subtests):
     assert suite.run("--dlperf-resume=r.json").ret == 0
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_gone_leaves_an_error(suite: Suite):
     suite.write(f"{HEAD}\n@case('net')\ndef test_net(dlperf):\n    import os\n    os._exit(3)\n")
     result, outcomes = suite.outcomes("-n1")

@@ -200,6 +200,7 @@ def test_kernel(dlperf):
 """
 
 
+@pytest.mark.slow
 def test_what_cannot_be_judged_has_its_own_category_and_fails_when_strict(suite: Suite):
     suite.write(MIXED)
     suite.env(FAKE_NOISY="*noisy*")

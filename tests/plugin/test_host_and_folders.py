@@ -60,6 +60,7 @@ def test_a_gpu_that_vanished_is_an_error_also_beside_cpu_layouts(suite: Suite):
     result.stdout.fnmatch_lines(["*1n1g needs 1 GPUs*a device vanished; see dlperf doctor*"])
 
 
+@pytest.mark.slow
 def test_more_than_there_is_is_an_error_that_starts_nothing(suite: Suite):
     log = suite.path / "launches"
     suite.env(FAKE_LOG=log)
@@ -74,6 +75,7 @@ def test_more_than_there_is_is_an_error_that_starts_nothing(suite: Suite):
     assert "1n8g" not in log.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_broken_baseline_of_another_case_is_reported_and_stops_nothing(suite: Suite):
     broken = suite.path / "baselines" / "8x-other" / "foo" / "foo-torch-fp32-bs1-1n1g.json"
     broken.parent.mkdir(parents=True)

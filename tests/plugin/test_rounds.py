@@ -94,6 +94,7 @@ def test_a_skipped_case_is_never_launched(suite: Suite, log: Path):
     assert set(launches(log)) == {FOUR, EIGHT}
 
 
+@pytest.mark.slow
 def test_where_the_environment_changed_a_case_and_its_parent_are_measured_again(
     suite: Suite, log: Path
 ):
@@ -139,6 +140,7 @@ def test_prepare():
 """
 
 
+@pytest.mark.slow
 def test_what_an_earlier_test_prepares_is_there_when_the_case_is_launched_again(
     suite: Suite, log: Path
 ):
@@ -222,6 +224,7 @@ def test_where_the_processes_of_xdist_differ_each_test_measures_all(suite: Suite
     assert found == sorted(found, key=found.index), "the host is one test's at a time"
 
 
+@pytest.mark.slow
 def test_a_parent_that_fails_is_launched_once_in_rounds_and_is_a_note(suite: Suite, log: Path):
     two = "@case(4, layout='1n2c')\ndef test_two(dlperf):\n    dlperf.run()"
     suite.write(
@@ -254,6 +257,7 @@ def test_seq(dlperf, seq):
     assert launches(log) == [one, other, one, other]
 
 
+@pytest.mark.slow
 def test_a_case_that_is_taken_from_an_interrupted_session_is_not_run(suite: Suite, log: Path):
     suite.outcomes("--dlperf-runs=2", "-k", "test_4")
     (suite.path / "r.json").rename(suite.path / "old.json")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.fake_suite import Suite
 
 ONE = "net-torch-fp32-bs4-1n1c"
@@ -53,6 +55,7 @@ def test_a_job_has_no_results_before_its_end(suite: Suite):
     assert not (suite.path / "r.json").exists()
 
 
+@pytest.mark.slow
 def test_where_slurm_is_missing_every_case_is_an_error_that_says_so(suite: Suite):
     suite.env(PATH=suite.path)
     verdicts = suite.verdicts("--dlperf-scheduler=slurm", "--cpus=1")

@@ -76,6 +76,7 @@ def test_a_session_in_a_job_of_github(suite: Suite, how: tuple[str, ...]):
     )
 
 
+@pytest.mark.slow
 def test_it_can_be_switched_off_and_a_summary_that_cannot_be_written_is_said(suite: Suite):
     suite.env(FAKE_FAIL="*1n2c*", FAKE_ERROR=ERROR, GITHUB_ACTIONS="true")
     suite.env(GITHUB_STEP_SUMMARY=suite.path)

@@ -247,6 +247,7 @@ LEVELS = st.builds(
 )
 
 
+@pytest.mark.newest
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
