@@ -13,10 +13,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(trylast=True)  # of those that -m has left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--first-parameters"):
         return
-    first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
-    kept = set(first.values())
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = [item for item in items if item in kept]
+    first_items = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
+    kept_items = set(first_items.values())
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept_items])
+    items[:] = [item for item in items if item in kept_items]

@@ -136,7 +136,7 @@ def run_in_order(
     environment: Mapping[str, str],
     *,
     leave_out: str = "",
-    after_writing: Callable[[Path], object] = str,
+    after_writing: Callable[[Path], None] | None = None,
 ) -> Iterator[Ran]:
     """Write the files of a document, and run its shell blocks, in order, in ``folder``.
 
@@ -148,7 +148,8 @@ def run_in_order(
             path = folder / block.file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, "utf-8")
-            after_writing(path)
+            if after_writing is not None:
+                after_writing(path)
         elif block.language != "bash" or block.how == "not run":
             continue
         elif not leave_out or re.search(leave_out, block.text) is None:
