@@ -15,7 +15,8 @@ _WORDS: Final = re.compile(
     rb"(?P<noun>gpus|devices|nodes|ranks|processes)\b",
     re.IGNORECASE,
 )
-#: One of these is in each of them, whatever its letters are; a batch size is in lines of many.
+#: One of these is in each of them, in small or in capital letters. ``size`` is none, since formats
+#: print a batch size in every line.
 _ANCHORS: Final = (b"orld", b"ORLD", b"gpus", b"GPUs", b"GPUS", b"devices", b"nodes", b"ranks")
 _PROCESSES: Final = b"processes"
 #: More words of a block are not looked at.

@@ -415,9 +415,9 @@ class Facts:
     #: TensorFlow's models print this if the batch is not that of all.
     per_replica: bool = False
     precision: str | None = None
-    #: Whether sentences are asked whose rates are read: where a pattern does not say it.
+    #: Whether to look for sentences that say whose rates a log has: for a pattern without a scope.
     asks_whose_rates: bool = False
-    #: A sentence that they are of a part of the devices.
+    #: A sentence that rates are of a part of the devices.
     rate_of_part: str = ""
     #: The text that shows that the run was killed.
     killed_by: str = ""
