@@ -36,11 +36,8 @@ def test_mpirun(cluster: Cluster):
     assert code == 0, output
 
 
-@pytest.mark.parametrize(
-    "launcher",
-    # Records come back the same way under any launcher.
-    ["torchrun", pytest.param("mpirun", marks=pytest.mark.nightly)],
-)
+@pytest.mark.nightly  # the gate has its main way
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
 def test_records_come_back_where_files_are_not_shared(cluster: Cluster, launcher: str):
     # Of a repository the modules are listed in that folder
     subprocess.run(["git", "init", "-q"], cwd=cluster.path, check=True)

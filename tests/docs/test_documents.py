@@ -82,6 +82,7 @@ def test_a_suite_trains_from_the_wheel(
     assert outcome["measurement"]["throughput"] > 0
 
 
+@pytest.mark.slow
 def test_verdicts_of_the_tutorial(tmp_path: Path) -> None:
     """Its commands, where a step takes a hundredth of a second, and then half as long again."""
     folder = tmp_path / "stranger"

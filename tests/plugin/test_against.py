@@ -10,6 +10,7 @@ from tests.helpers.fake_suite import Suite
 pytestmark = pytest.mark.slow  # many sessions; .ci/run has them
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_a_commit_that_changes_nothing_slow_passes_and_a_merge_base_is_found(repository: Suite):
     git(repository, "checkout", "-q", "-b", "topic")
     (repository.path / "w.py").write_text("# other words\nstep_s = 0.01\n", encoding="utf-8")
@@ -184,6 +185,7 @@ def test_an_arm_that_does_not_build_shows_the_last_lines(repository: Suite):
     assert git(repository, "worktree", "list").count("\n") == 0
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_an_arm_is_set_up_and_linked(repository: Suite):
     commit(repository, 0.012)
     (repository.path / "data").mkdir()

@@ -47,6 +47,7 @@ def test_two_by_two_by_two_options_are_eight_baselines(suite: Suite):
     assert last["conditions"]["options"] == {"attn": "math", "compile": True, "seq": 128}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "count"),
     [("seq64", 4), ("seq64 and not compile", 2), ("attn_math and compile", 2), ("seq", 8)],
@@ -57,6 +58,7 @@ def test_words_of_an_id_select(suite: Suite, words: str, count: int):
     assert sum("::test_net[" in line for line in result.outlines) == count
 
 
+@pytest.mark.slow
 def test_parametrize_beside_the_marker(suite: Suite):
     suite.write(PARAMETRIZED)
     _, outcomes = suite.outcomes("--dlperf-runs=1", "--dlperf-max-runs=1", "-k", "fp32")
@@ -71,7 +73,7 @@ def test_parametrize_beside_the_marker(suite: Suite):
     assert len(nodes) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # the gate has its main way
 def test_parametrized_numbers_are_words_and_options(suite: Suite):
     suite.write(PARAMETRIZED.replace('@pytest.mark.parametrize(("name', '# ("name').replace(
         ", name, thing", "").replace(', "name": name', ""))  # fmt: skip
@@ -85,6 +87,7 @@ def test_parametrized_numbers_are_words_and_options(suite: Suite):
     assert len(log.read_text(encoding="utf-8").splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_an_option_that_is_a_list_and_parametrized_is_a_plain_error(suite: Suite):
     suite.write(PARAMETRIZED.replace('"tp": 0', '"tp": [1, 2]'))
     result = suite.run()
@@ -107,6 +110,7 @@ def test_ids_that_become_one_are_a_plain_error(suite: Suite):
     result.stderr.fnmatch_lines(["*case id net-torch-fp32-bs4-a_b-None-1-1n1c is declared twice*"])
 
 
+@pytest.mark.slow
 def test_a_report_has_columns_by_an_axis(suite: Suite):
     suite.write(OPTIONS)
     suite.outcomes("--dlperf-runs=1", "--dlperf-max-runs=1", "-k", "attn_flash")

@@ -132,6 +132,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bool]:
     return {name: of_folders[f"n{number}"] for number, name in enumerate(PROJECTS)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROJECTS)
 def test_a_test_is_bare_where_nothing_of_the_project_runs_before_it(
     found: dict[str, bool], name: str

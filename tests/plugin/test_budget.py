@@ -117,6 +117,7 @@ def test_a_new_case_that_was_cut_short_is_no_baseline(suite: Suite) -> None:
     assert suite.baselines() == {}
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_what_was_certified_longest_ago_goes_first(suite: Suite) -> None:
     suite.run("--update-baselines")
     order = ["--dlperf-budget=1h", "-v"]

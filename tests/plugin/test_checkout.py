@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.fake_suite import Suite
 
 
+@pytest.mark.slow
 def test_storing_needs_a_reason_where_git_refuses(repository: Suite):
     """As in a container job, whose checkout belongs to another user."""
     repository.environment.update(

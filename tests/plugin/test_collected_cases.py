@@ -63,6 +63,7 @@ def pytest_collection_modifyitems(items):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "extra", [(), pytest.param(("-n1",), marks=pytest.mark.nightly)], ids=["alone", "xdist"]
 )

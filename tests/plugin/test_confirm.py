@@ -231,6 +231,7 @@ def test_every_report_has_the_pairs_of_the_one_case_that_needed_them(repository:
     assert [extra[name]["pairs"] for name in (ONE, TWO)] == [count, 0]
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_what_was_faster_by_pairs_is_stored_and_what_was_slower_is_not(stored: Suite):
     commit(stored, 0.008)
     result, outcomes = stored.outcomes(*ONLY, QUICK, "--update-baselines")

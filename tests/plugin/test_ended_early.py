@@ -181,6 +181,7 @@ def test_while_another_session_has_the_host(suite: Suite):
     assert lease_holder() is None
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_while_the_tree_of_the_other_arm_is_prepared(suite: Suite):
     suite.write(TESTS)
     suite.write_file("pytest.ini", "[pytest]\ndlperf_arm_setup = sh -c 'touch begun; sleep 60'\n")

@@ -166,6 +166,7 @@ def test_call(dlperf):
     assert [one.get("type") for one in waived] == ["pytest.xfail", "pytest.xfail"]
 
 
+@pytest.mark.slow
 def test_a_projects_own_alarm_is_an_error_that_names_it(suite: Suite):
     suite.write(
         f"""{HEAD}
@@ -210,6 +211,7 @@ def test_the_end_of_the_session_by_a_test_is_no_success(suite: Suite):
 SKIPPED = "import pytest\npytest.importorskip('no_such_module')\n"
 
 
+@pytest.mark.slow
 def test_a_file_that_is_skipped_as_a_whole_fails_in_strict_mode_alone(suite: Suite):
     suite.write(f"{SKIPPED}{HEAD}\n")
     suite.write_file("test_other.py", "def test_other():\n    pass\n")
@@ -219,6 +221,7 @@ def test_a_file_that_is_skipped_as_a_whole_fails_in_strict_mode_alone(suite: Sui
     result.stdout.fnmatch_lines(["*test_net.py: the file is skipped as a whole*"])
 
 
+@pytest.mark.slow
 def test_a_folder_that_its_conftest_skips_fails_in_strict_mode_alone(suite: Suite):
     (suite.path / "test_net.py").unlink()
     (suite.path / "perf/deep").mkdir(parents=True)

@@ -177,7 +177,7 @@ def test_against_stored_baselines_only_now_is_profiled_and_only_if_asked(suite: 
     assert launches(suite) == ["explain1", "explain2"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # the gate has its main way
 def test_a_profile_stored_with_the_baseline_explains_a_later_regression(suite: Suite):
     suite.env(FAKE_STEP_S="0.01", FAKE_PROFILE="0.8")
     arguments = ("--cpus=2", "--dlperf-runs=3", "-k", "1n2c")

@@ -79,6 +79,7 @@ def test_outcomes_cross_xdist_and_parents_are_measured_once(suite: Suite):
     assert all(later - earlier >= 0.2 for earlier, later in pairwise(starts))
 
 
+@pytest.mark.slow
 def test_the_parent_is_measured_when_it_was_not_selected(suite: Suite):
     _, outcomes = suite.outcomes("--cpus=2", "--dlperf-runs=2")
     assert set(outcomes) == {TWO}
@@ -130,7 +131,7 @@ def test_an_error_is_a_failure_that_shows_the_log(suite: Suite):
     assert junit(suite)[f"test_net[{TWO}]"].find("failure") is not None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # the gate has its main way
 def test_a_machine_that_changed_is_not_a_regression(suite: Suite):
     three = ("-k", "1n1c", "--dlperf-runs=3")
     suite.run(*three, "--update-baselines")

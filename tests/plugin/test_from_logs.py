@@ -158,6 +158,7 @@ def test_{framework}(dlperf):
 """
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_a_log_is_of_the_framework_that_wrote_it(suite: Suite):
     for framework in ("torch", "paddle"):
         suite.write(TWO_FRAMEWORKS.format(framework=framework), name=f"test_{framework}")

@@ -16,6 +16,7 @@ from tests.helpers.fake_suite import Suite
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 
 
+@pytest.mark.slow
 def test_a_framework_that_is_not_installed(suite: Suite):
     suite.write(
         """
@@ -88,6 +89,7 @@ def test_a_broken_baseline_of_another_case_is_reported_and_stops_nothing(suite: 
     listed.stdout.fnmatch_lines(["foo-torch-fp32-bs1-1n1g.json*broken: *"])
 
 
+@pytest.mark.slow
 def test_the_users_own_folders_are_left_alone(suite: Suite):
     (suite.path / ".gitignore").write_text("mine\n", encoding="utf-8")
     folders = [suite.path / f"old{i}" for i in range(15)]
@@ -99,6 +101,7 @@ def test_the_users_own_folders_are_left_alone(suite: Suite):
     assert all(folder.exists() for folder in folders)
 
 
+@pytest.mark.slow
 def test_only_the_last_ten_sessions_are_kept(suite: Suite):
     work = suite.path / ".dlperf"
     suite.run("--dlperf-runs=1", "-k", ONE)
@@ -123,7 +126,7 @@ def test_a_shared_host_measures_a_parent_once(suite: Suite):
     assert {o["judgement"]["verdict"] for o in outcomes.values()} == {"no-baseline"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # the gate has its main way
 def test_the_line_that_reproduces_does(suite: Suite):
     folder = suite.path / "sub"
     folder.mkdir()

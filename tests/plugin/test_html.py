@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from tests.helpers.fake_suite import Suite
 
 
@@ -27,6 +29,7 @@ def test_a_session_writes_its_page_and_says_where(suite: Suite):
     assert sorted(again.splitlines()) == sorted(page.splitlines())
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_written_is_said_and_fails_the_session(suite: Suite):
     result = suite.run("--dlperf-runs=2", "--dlperf-html=/proc/none/page.html")
     assert result.ret != 0

@@ -28,6 +28,7 @@ def declare(suite: Suite, until: str = "", change: str = "-30%") -> None:
     suite.write(TEST.format(known=f", known={known}" if until else ""))
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_a_known_slowdown_has_a_mark_of_its_own_until_its_day(suite: Suite) -> None:
     declare(suite)
     assert suite.run("--update-baselines").ret == 0

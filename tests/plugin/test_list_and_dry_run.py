@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.helpers.fake_suite import Suite
 
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
@@ -66,6 +68,7 @@ def test_threads_of_the_environment_are_those_of_a_rank(suite: Suite):
     result.stdout.fnmatch_lines(["*OMP_NUM_THREADS=3 *", "*--threads-per-rank=3 *"])
 
 
+@pytest.mark.slow
 def test_looking_does_not_touch_a_results_file(suite: Suite):
     suite.outcomes("--dlperf-runs=1")
     before = (suite.path / "r.json").read_bytes()

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.helpers.fake_suite import Suite
 
 
@@ -35,6 +37,7 @@ def on_a_terminal(suite: Suite, *arguments: str) -> str:
     return written.decode()
 
 
+@pytest.mark.slow
 def test_it_has_case_run_and_iteration_and_never_wraps(suite: Suite):
     suite.env(FAKE_WALL_S=0.6)
     suite.write(

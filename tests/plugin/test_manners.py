@@ -11,6 +11,7 @@ pytestmark = pytest.mark.pytest8
 ONE, TWO = "net-torch-fp32-bs4-1n1c", "net-torch-fp32-bs4-1n2c"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quiet", [(), ("-q",)], ids=["", "-q"])
 def test_the_summary_has_whole_lines_after_a_test_that_passed(
     suite: Suite, quiet: tuple[str, ...]
@@ -25,6 +26,7 @@ def test_the_summary_has_whole_lines_after_a_test_that_passed(
         result.stdout.re_match_lines([r"=+ dlperf =+$", r"case .* verdict$"], consecutive=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "extra", [(), ("--dlperf-strict",), ("--dlperf-strict", "--tb=no")], ids=str
 )
@@ -41,6 +43,7 @@ def test_why_a_case_is_not_judged_is_said_once(suite: Suite, extra: tuple[str, .
     assert any(told) is (extra == ("--dlperf-strict",))
 
 
+@pytest.mark.slow
 def test_a_session_that_measured_nothing_fails(suite: Suite):
     suite.write(
         """
@@ -114,6 +117,7 @@ def test_a_test_that_never_runs_its_case_fails(suite: Suite):
     result.stdout.fnmatch_lines(["*never called dlperf.run()*"])
 
 
+@pytest.mark.slow
 def test_a_marker_without_the_fixture_and_a_fixture_without_the_marker(suite: Suite):
     suite.write(
         "import pytest\n"
@@ -158,6 +162,7 @@ def test_a_run_without_perf_cases_imports_nothing_of_ours(suite: Suite):
     suite.run().assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_first_run_of_a_case_imports_no_numpy(suite: Suite):
     """Its import takes a tenth of a second; logs and stored sessions need it, and no other."""
     suite.pytester.makeconftest(

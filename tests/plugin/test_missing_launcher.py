@@ -7,6 +7,7 @@ import pytest
 from tests.helpers.fake_suite import TESTS, Suite
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "verdict"),
     [((), "not-run"), (("--dlperf-framework=torch",), "error")],

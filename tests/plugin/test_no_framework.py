@@ -56,6 +56,7 @@ def bare(suite: Suite) -> Suite:
     return suite
 
 
+@pytest.mark.slow
 def test_a_numpy_program_is_measured_where_no_framework_is(bare: Suite):
     result, outcomes = bare.outcomes("-p", "tests.helpers.no_repeats")
     assert result.ret == 0
@@ -94,6 +95,7 @@ def test_a_program_of_src_is_found_as_tests_find_it(bare: Suite):
     assert "pytest's ini pythonpath" in outcomes[ONE]["judgement"]["reason"]
 
 
+@pytest.mark.slow
 def test_its_framework_is_a_name_to_select_by(bare: Suite):
     listed = bare.run("--collect-only", "-q", "--dlperf-framework=none")
     assert sum("::test_net[" in line for line in listed.outlines) == 2

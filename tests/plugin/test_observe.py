@@ -48,6 +48,7 @@ def test_an_error_fails_in_observe_mode_too(suite: Suite):
     assert len(suite.baselines()[ONE]["sessions"]) == 1
 
 
+@pytest.mark.slow
 def test_what_gate_mode_would_fail_goes_by_its_own_policy(suite: Suite):
     lenient = suite.run(*OBSERVE, "--dlperf-runs=1")  # no baseline
     lenient.stdout.fnmatch_lines(["mode observe: * gate mode would have failed 0 of 1 test"])

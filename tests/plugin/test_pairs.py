@@ -60,6 +60,7 @@ def test_a_slower_head_is_found_and_its_arms_are_recorded(repository: Suite):
     jsonschema.validate(values, json.loads(schema.read_text(encoding="utf-8")))
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_a_window_that_was_given_stays_as_long(repository: Suite):
     _, outcomes = repository.outcomes(
         "-k", "1n1c", "--dlperf-against=HEAD", WIDE, "--dlperf-iterations=140"
@@ -69,6 +70,7 @@ def test_a_window_that_was_given_stays_as_long(repository: Suite):
     assert [run["turns"] for run in runs] == [list(range(50, 140, 12))] * len(runs)
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_a_window_is_not_made_longer_where_the_budget_has_no_time_for_it(repository: Suite):
     # For a longer pair, but not for the three of a first look
     _, outcomes = repository.outcomes(
@@ -80,6 +82,7 @@ def test_a_window_is_not_made_longer_where_the_budget_has_no_time_for_it(reposit
     assert outcome["case"]["protocol"]["lengthened_from"] is None
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_launches_alternate_where_the_user_asks_for_it(repository: Suite):
     commit(repository, 0.012)
     result, outcomes = repository.outcomes(
@@ -109,6 +112,7 @@ def test_launches_alternate_where_both_arms_do_not_fit(repository: Suite):
     assert "CUDA out of memory" in note["message"]
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_arms_alternate_where_a_rank_works_while_it_waits(repository: Suite):
     """In a later pair as well, and the pairs before it do not count."""
     commit(repository, 0.012)
@@ -160,7 +164,8 @@ def test_a_disturbed_run_disturbs_its_pair_where_launches_alternate(repository: 
     assert len(outcome["against"]["order"]) == 4
 
 
-@pytest.mark.parametrize("how", [(), pytest.param((ALTERNATING,), marks=pytest.mark.nightly)])
+@pytest.mark.nightly  # the gate has its main way
+@pytest.mark.parametrize("how", [(), (ALTERNATING,)])
 def test_pairs_decide_on_a_machine_that_stays_disturbed(repository: Suite, how: tuple[str, ...]):
     """Neighbours meet both arms alike: in lock-step at once, in alternating launches by chance."""
     repository.env(FAKE_OTHERS=0.5, FAKE_OTHERS_IN="*/before/*")

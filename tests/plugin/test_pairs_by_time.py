@@ -78,11 +78,8 @@ def notes(outcome: dict[str, Any]) -> dict[str, str]:
     return {p["code"]: p["message"] for p in outcome["measurement"]["problems"]}
 
 
-@pytest.mark.parametrize(
-    "log_format",
-    [f"log_format={PATTERN},", pytest.param("", marks=pytest.mark.nightly)],
-    ids=["named", "known"],
-)
+@pytest.mark.nightly  # the gate has its main way
+@pytest.mark.parametrize("log_format", [f"log_format={PATTERN},", ""], ids=["named", "known"])
 def test_a_log_is_in_lock_step_and_shows_that_its_arm_does_twice_the_work(
     repository: Suite, log_format: str
 ):

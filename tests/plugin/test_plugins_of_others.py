@@ -58,6 +58,7 @@ def test_a_rerun_takes_no_verdict_back_and_is_the_same_case(suite: Suite, extra:
     assert len(suite.baselines()[ONE]["sessions"]) == 1
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_a_rerun_of_an_error_measures_again_and_stores_once(suite: Suite):
     # In rounds, where why a run failed is kept for its test
     suite.write(TESTS.replace("batch_size_per_device=4", "batch_size_per_device=[4, 8]"))

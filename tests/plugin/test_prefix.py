@@ -51,6 +51,7 @@ def test_a_session_probes_once_and_runs_in_the_container(boxed: Suite, extra: tu
     assert (software["torch"], software["cuda"], software["nccl"]) == ("9.9", "12.1", "2.19.3")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "verdict", "message"),
     [
@@ -73,6 +74,7 @@ def test_a_target_that_cannot_be_used(boxed: Suite, flags: str, verdict: str, me
     assert len(launches(boxed)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [(), pytest.param(("-n2",), marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("seen", "verdict"), [(0, "error"), (1, "no-baseline")])
 def test_gpus_are_those_that_the_target_sees(

@@ -94,6 +94,7 @@ def test_only_what_is_missing_is_measured_and_the_exit_code_is_that_of_the_whole
     assert (cut.path / "c.md").read_text(encoding="utf-8").count("(taken)") == 2
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_a_second_interruption_loses_nothing_of_the_file_that_it_writes(
     cut: Suite, monkeypatch: pytest.MonkeyPatch
 ):
@@ -134,6 +135,7 @@ def test_cases_that_are_not_selected_or_reached_stay_in_the_file(
     assert launched(cut) == []
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_what_is_taken_is_judged_by_the_baseline_and_tolerance_of_now(cut: Suite):
     """It had no baseline; one of rates twice as high is stored before the session goes on."""
     cut.env(FAKE_STEP_S=0.005)

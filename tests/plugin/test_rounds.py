@@ -87,6 +87,7 @@ def test_where_no_body_is_run_nothing_is_launched(suite: Suite, log: Path):
     assert not log.exists()
 
 
+@pytest.mark.slow
 def test_a_skipped_case_is_never_launched(suite: Suite, log: Path):
     skipped = "@case(16)\n@pytest.mark.skip\ndef test_16(dlperf):\n    dlperf.run()"
     suite.write(TESTS + PLAIN.format(4) + PLAIN.format(8) + skipped)
@@ -120,6 +121,7 @@ def test_where_the_environment_changed_a_case_and_its_parent_are_measured_again(
     assert "secret" not in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_in_its_round_is_its_tests_error_and_not_launched_again(
     suite: Suite, log: Path
 ):
@@ -159,6 +161,7 @@ def test_what_an_earlier_test_prepares_is_there_when_the_case_is_launched_again(
     assert {one["judgement"]["verdict"] for one in outcomes.values()} == {"error"}
 
 
+@pytest.mark.slow
 def test_with_x_nothing_more_is_launched_once_a_run_failed(suite: Suite, log: Path):
     suite.write(TESTS + "".join(PLAIN.format(batch) for batch in (4, 8, 16)))
     suite.env(FAKE_FAIL=f"*{EIGHT}*")

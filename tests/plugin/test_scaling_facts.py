@@ -30,6 +30,7 @@ def told(outcome: dict[str, Any]) -> list[bool]:
     return [run["scaling"] is not None for run in outcome["measurement"]["runs"]]
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_the_first_run_samples_for_all_and_a_slow_case_samples_again(telling: Suite):
     stored = measured(telling, "--update-baselines", "--dlperf-reason=first")
     assert told(stored) == [True, False, False, False, False]

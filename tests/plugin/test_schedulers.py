@@ -64,6 +64,7 @@ def test_where_slurm_is_missing_every_case_is_an_error_that_says_so(suite: Suite
     assert "sbatch cannot be started" in outcome["judgement"]["reason"]
 
 
+@pytest.mark.slow
 def test_no_job_is_submitted_for_a_case_that_cannot_run(suite: Suite):
     # Without Slurm, what is submitted is another error
     suite.env(PATH=suite.path)

@@ -35,6 +35,7 @@ def session(suite: Suite, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize(
     "extra", [(), pytest.param(("-n2",), marks=pytest.mark.nightly), ("--update-baselines",)]
@@ -63,6 +64,7 @@ def test_a_folder_that_was_there_keeps_its_mode_and_the_session_its_own(suite: S
     assert open_to_others(suite.path / ".dlperf") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [False, True])
 def test_in_the_prefix(suite: Suite, fails: bool):
     flags = "--broken " if fails else ""
@@ -142,6 +144,7 @@ def test_of_a_command_is_in_no_baseline_and_another_key_is_no_other_condition(su
     )
 
 
+@pytest.mark.slow
 @pytest.mark.history
 def test_of_a_rank_that_fails(suite: Suite):
     suite.write_file("program.py", PROGRAM)

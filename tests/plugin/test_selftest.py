@@ -123,6 +123,7 @@ def test_a_gate_that_sees_nothing(suite: Suite):
     assert steps(suite) == {"store", "unchanged", "slower"}
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_what_stored_sessions_leave_open_is_asked_by_pairs_and_nothing_else(suite: Suite):
     """One case is disturbed while it is stored; then both look slower, which nobody made them."""
     disturbed, slow = unlike(FAKE_OTHERS=1), unlike(FAKE_STEP_S=0.03)
@@ -170,6 +171,7 @@ def test_what_stored_sessions_leave_open_is_asked_by_pairs_and_nothing_else(suit
 CHANGED = {"FAKE_CANARY": "0.3", "FAKE_STEP_S": "0.05"}
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_the_slower_question_alone_is_asked_by_pairs(suite: Suite):
     """The machine changes after the unchanged case passed; both sides of a pair are on it."""
     plan(suite, unlike(), unlike(), *[unlike(**CHANGED)] * 2)
@@ -236,6 +238,7 @@ def test_pairs_that_call_the_unchanged_case_slower_are_a_false_alarm(suite: Suit
     assert steps(suite) == {"store", "unchanged-pairs"}
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_without_pairs_a_false_alarm_of_the_stored_session_counts(suite: Suite):
     plan(suite, unlike(), unlike(FAKE_STEP_S=0.03))
     result = suite.run(*SHORT, "--cpus=1", "--dlperf-confirm=never")

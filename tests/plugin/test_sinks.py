@@ -32,6 +32,7 @@ def package(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> Path:
     return suite.path
 
 
+@pytest.mark.slow
 def test_a_sink_gets_what_the_results_file_has_once(suite: Suite, package: Path):
     done, _ = suite.outcomes("--dlperf-runs=1", "--dlperf-sink=takes", "--dlperf-sink=takes")
     done.stdout.fnmatch_lines(["sink takes: sent"])

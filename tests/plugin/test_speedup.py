@@ -42,6 +42,7 @@ def test_a_model_too_large_for_one_device_is_gated_against_its_baseline(suite: S
     assert suite.verdicts("--dlperf-inject=40%") == {TWO: "regressed"}
 
 
+@pytest.mark.slow
 def test_a_failed_parent_is_launched_once(suite: Suite):
     two_ranks(suite, "one-device")
     log = suite.path / "launches"
@@ -51,7 +52,7 @@ def test_a_failed_parent_is_launched_once(suite: Suite):
     assert sorted(launched) == ["net-torch-fp32-bs4-1n1c", *[TWO] * 4]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # the gate has its main way
 def test_a_speedup_that_was_stored_and_is_lost_is_said(suite: Suite):
     two_ranks(suite, "one-device")
     suite.verdicts("--update-baselines")

@@ -26,6 +26,7 @@ def ranks_of_this_host(suite: Suite) -> None:
     suite.env(FAKE_NODE=platform.node())
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_runs_that_came_to_no_verdict_are_shown_and_a_later_session_goes_on_from_them(
     suite: Suite, monkeypatch: pytest.MonkeyPatch
 ):

@@ -77,6 +77,7 @@ def test_one_pair_is_kept(repository: Suite):
     assert outcome["judgement"]["reason"] == f"1 pair with HEAD was measured, {WHY}"
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_pairs_of_the_second_stage_are_kept_beside_the_runs(
     repository: Suite, monkeypatch: pytest.MonkeyPatch
 ):

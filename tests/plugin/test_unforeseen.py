@@ -102,6 +102,7 @@ planted(Measurer, "_judged", asyncio.CancelledError("late"), 32, position=1)
 """
 
 
+@pytest.mark.slow
 def test_an_exception_that_is_no_exception_ends_its_own_case(suite: Suite):
     """The session goes on in rounds and in tests, and each case has one outcome."""
     suite.write(TESTS)
@@ -199,6 +200,7 @@ def test_text_that_cannot_be_written_is_written_in_escapes(suite: Suite):
     ElementTree.parse(suite.path / "j.xml")
 
 
+@pytest.mark.slow
 def test_results_are_whole_where_another_report_cannot_be_made(suite: Suite):
     suite.write_file(
         "faults.py",

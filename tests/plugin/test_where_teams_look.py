@@ -24,6 +24,7 @@ REPORTS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [(), ("-n2",)])
 def test_a_session_in_a_job_of_github(suite: Suite, how: tuple[str, ...]):
     """One case fails with a hostile log line, the other has no baseline."""
@@ -143,7 +144,7 @@ def test_the_estimate_is_made_of_earlier_runs_and_never_guessed(suite: Suite):
 TEXT = "\n::error::owned\x1b[2J\u202e##[error]"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # the gate has its main way
 def test_texts_of_files_that_a_session_refuses_are_escaped(suite: Suite):
     suite.env(GITHUB_ACTIONS="true")
     suite.pytester.makeini("[pytest]\ndlperf_github = false\n")

@@ -153,6 +153,7 @@ def runs_of(iterations: list[list[list[int]]]) -> list[tuple[int, int]]:
     return [(operators, count) for operators, count in runs if count]
 
 
+@pytest.mark.nightly  # the gate has its main way
 @pytest.mark.parametrize("form", FORMS)
 def test_the_window_measures_the_graphs_that_the_training_has_by_itself(
     counted: tuple[OneSession, Path], bare: dict[str, list[list[list[int]]]], form: str
@@ -177,6 +178,7 @@ def test_the_window_measures_the_graphs_that_the_training_has_by_itself(
     assert compiled["operators_by_graph"] == operators
 
 
+@pytest.mark.nightly  # the gate has its main way
 @pytest.mark.parametrize("form", FORMS)
 def test_shapes_and_arithmetic_of_what_is_compiled_are_known(
     counted: tuple[OneSession, Path], form: str

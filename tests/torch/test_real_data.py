@@ -90,6 +90,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
     return run_together(path, tests, "--dlperf-data=data", "--cpus=2", workloads=HERE)
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_a_workload_of_ones_own_reads_with_processes_beside_it(own: OneSession):
     measurement = own["right"].measurement
     conditions = measurement["conditions"]
@@ -99,6 +100,7 @@ def test_a_workload_of_ones_own_reads_with_processes_beside_it(own: OneSession):
     own["right"].assert_nothing_left()
 
 
+@pytest.mark.nightly  # the gate has its main way
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_is_wrong_with_samples_is_said(own: OneSession, fault: str):
     own[fault].assert_error(FAULTS[fault])

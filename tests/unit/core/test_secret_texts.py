@@ -171,6 +171,7 @@ def test_variables(name: str, value: str, told: str):
     assert masked_variable(name, value) == told
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "piece",
     [

@@ -68,10 +68,9 @@ def judged(folder: Path, now: Program, before: Program = STEADY) -> Judgement:
     ("every", "stall_s"),
     [
         (50, 0.055),
-        (10, 0.1),
         *(
             pytest.param(*values, marks=pytest.mark.nightly)
-            for values in [(25, 0.05), (50, 0.2), (10, 0.06), (25, 0.2), (25, 0.3)]
+            for values in [(10, 0.1), (25, 0.05), (50, 0.2), (10, 0.06), (25, 0.2), (25, 0.3)]
         ),
     ],
 )

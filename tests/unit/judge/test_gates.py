@@ -199,6 +199,7 @@ def test_the_parts_of_a_case_spend_its_error_rate_at_most() -> None:
         assert family.throughput_rule(RULE).alarm_share + sum(parts) == pytest.approx(1)
 
 
+@pytest.mark.once
 def test_suites_of_unchanged_cases_with_four_metrics_alarm_as_rarely() -> None:
     """24 cases with four metrics each, at alpha 5 %: of 100 suites at most 11 may alarm.
 

@@ -98,6 +98,7 @@ def test_numbers_may_differ_as_other_libraries_round(records) -> None:
         assert len(compared([other], ()).unexplained) == count
 
 
+@pytest.mark.once
 def test_the_file_has_each_part_once_and_the_same_bytes(records, tmp_path) -> None:
     few = records[::97]
     for name in ("one", "other"):

@@ -51,6 +51,7 @@ def test_false_alarms_of_an_unchanged_suite(layout: str, sessions: int) -> None:
     assert alarms / suites <= at_most(0.05, suites)
 
 
+@pytest.mark.nightly  # the gate has its main way
 @pytest.mark.parametrize("layout", LEVELS)
 def test_false_alarms_of_one_case_where_the_noise_is_half_again_the_prior(layout: str) -> None:
     world, subject, tries = noise(layout, 2, times=1.5), case(layout), 600

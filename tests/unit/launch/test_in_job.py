@@ -46,6 +46,7 @@ def test_nothing_starts_for_a_session_that_is_gone(tmp_path: Path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.once
 def test_the_command_ends_when_the_session_does(tmp_path: Path):
     heartbeat = Heartbeat(tmp_path / "beat")
     pid = tmp_path / "pid"

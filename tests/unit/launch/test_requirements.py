@@ -84,6 +84,7 @@ def test_another_content_of_the_same_file_is_another_arm(tmp_path: Path):
     assert overlay(tmp_path, str(path)) != first
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_a_branch_that_moved_is_another_arm(tmp_path: Path):
     repository = Repository(tmp_path / "r")
     text = f"git+file://{repository.path}@main"
@@ -205,6 +206,7 @@ def test_a_requirement_that_cannot_be_installed_shows_the_last_lines(tmp_path: P
     assert log.exists()
 
 
+@pytest.mark.nightly  # the gate has its main way
 def test_what_has_neither_hash_nor_commit_is_never_found_again(tmp_path: Path):
     package: dict[str, Any] = {
         "metadata": {"name": "n", "version": "1"},

@@ -117,6 +117,7 @@ def test_a_command_that_does_not_exist(tmp_path: Path):
     assert "No such file" in run.end.message
 
 
+@pytest.mark.newest
 def test_an_exception_in_pytest_ends_the_run(tmp_path: Path):
     def interrupt(_folder: Path) -> None:
         if (tmp_path / "pids").exists():
@@ -145,6 +146,7 @@ def test_a_killed_supervisor_leaves_nothing(tmp_path: Path):
     assert not any(alive(pid) for pid in pids(tmp_path))
 
 
+@pytest.mark.newest
 def test_pytest_killed_leaves_nothing_and_frees_the_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -244,6 +246,7 @@ def test_a_process_that_may_not_be_ended_spares_no_other(
         not_mine.wait()
 
 
+@pytest.mark.once
 @pytest.mark.newest
 def test_a_descendant_that_may_not_be_ended_spares_no_other():
     """In a process of its own, as all its descendants are ended."""

@@ -65,6 +65,7 @@ def check(data: bytes, name: str | None, *, block: int = 256) -> None:
     assert result.throughput is not None or result.problems
 
 
+@pytest.mark.nightly  # the gate has its main way
 @settings(deadline=None, max_examples=EXAMPLES)
 @given(st.lists(mutated() | PIECES, max_size=40), st.sampled_from([None, *sorted(formats())]))
 def test_any_bytes_give_a_result(pieces: list[bytes], name: str | None) -> None:

@@ -69,6 +69,7 @@ def test_what_comes_from_outside_is_text_and_calls_nobody() -> None:
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {8}
 
 
+@pytest.mark.once
 def test_ten_thousand_cases_fit_in_a_comment_that_says_what_it_cut() -> None:
     outcomes = [
         judged(verdict, -0.05, suite=f"suite_{verdict.name}_{i}", reason=f"number {i} 训练吞吐率")

@@ -346,6 +346,7 @@ def test_measured_without_stored_sessions_says_so(charts):
     assert "nothing is stored to compare it with" in charts["runs-0"].caption
 
 
+@pytest.mark.once
 def test_two_hundred_cases_are_below_five_megabytes():
     page = render(page_outcomes.many(200))
     assert len(page.encode()) < 5_000_000

@@ -108,6 +108,7 @@ def test_what_pairs_cost_is_said_above_the_verdicts() -> None:
     assert sum("pairs: runs: 100.0 101.0 102.0" in line for line in verbose) == 2
 
 
+@pytest.mark.once
 def test_ten_thousand_cases_are_a_screen_and_what_is_left_out_is_said() -> None:
     outcomes = [
         judged(verdict, -0.05, suite=f"suite_{verdict.name}_{i}", reason=f"number {i}")

@@ -206,6 +206,7 @@ def test_baselines_without_a_case_are_listed_and_exit_with_1(store, tests, capsy
     assert "no test declares its case; dlperf baselines prune" in capsys.readouterr().out
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("layout", ["1n1c", pytest.param("1n4c", marks=pytest.mark.nightly)])
 def test_the_tolerance_of_the_marker_is_the_cases_own(store, tests, capsys, layout):
     path = tests / "test_net.py"
@@ -349,6 +350,7 @@ def worse_twice() -> Baseline:
     return baseline(*found, case_id="net-torch-fp32-bs4-1n1c", suite="net")
 
 
+@pytest.mark.once
 def test_metrics_that_a_marker_gates_are_judged_as_the_gate_does(store, tests, capsys):
     store.write(worse_twice())
     path, gated = tests / "test_net.py", "metrics={'step_p95': '90%', 'tokens_kept': None}, "

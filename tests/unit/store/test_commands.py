@@ -298,6 +298,7 @@ def test_prune_asks_pytest_which_cases_there_are(store, tests, capsys):
     assert [entry.baseline.case_id for entry in store.all()] == [known]
 
 
+@pytest.mark.once
 def test_prune_removes_nothing_where_the_tests_cannot_be_collected(store, tests, capsys):
     store.write(baseline())
     (tests / "test_net.py").write_text("import absent_module\n", encoding="utf-8")
