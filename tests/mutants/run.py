@@ -22,15 +22,18 @@ from pathlib import Path
 from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What each environment leaves out in its layer.
-_LEFT_OUT = {"newest": "not nightly", "torch": "not nightly and not long_fault"}
+#: What chooses the tests of each environment in its layer.
+_LAYERS = {
+    "newest": ["-m", "not (slow or nightly or once)", "--first-parameters"],
+    "torch": ["-m", "not nightly and not long_fault"],
+}
 
 
 def main() -> int:
     """Run, print a line a mutant, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-k", metavar="WORD", default="", help="only mutants named so")
-    parser.add_argument("--env", choices=_LEFT_OUT, help="only mutants that its tests find")
+    parser.add_argument("--env", choices=_LAYERS, help="only mutants that its tests find")
     parser.add_argument(
         "--python",
         metavar="ENV=PATH",
@@ -39,7 +42,7 @@ def main() -> int:
         help="the interpreter of an environment (.tox/ENV/bin/python)",
     )
     options = parser.parse_args()
-    pythons = {env: str(ROOT / ".tox" / env / "bin" / "python") for env in _LEFT_OUT}
+    pythons = {env: str(ROOT / ".tox" / env / "bin" / "python") for env in _LAYERS}
     pythons |= dict(text.split("=", 1) for text in options.python)
     chosen = [
         mutant
@@ -98,7 +101,7 @@ def _pytest(mutant: Mutant, copy: Path, python: str) -> int:
     done = subprocess.run(
         [
             python, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
-            "-m", _LEFT_OUT[mutant.env], *shlex.split(mutant.tests),
+            *_LAYERS[mutant.env], *shlex.split(mutant.tests),
         ],
         cwd=copy,
         env={**os.environ, "PYTHONPATH": str(copy)},  # before what is installed

@@ -29,11 +29,14 @@ def pytest_runtest_setup(item):
     "conftest",
     [
         CANCELLED.format(signal="SIGTERM"),
-        CANCELLED.format(signal="SIGINT"),
-        RAISES.format(error="pytest.exit('enough')"),
+        pytest.param(CANCELLED.format(signal="SIGINT"), marks=pytest.mark.nightly),
+        pytest.param(RAISES.format(error="pytest.exit('enough')"), marks=pytest.mark.nightly),
         RAISES.format(error="RuntimeError('no scratch disk')"),
         "def pytest_collection_modifyitems(items):\n    items.clear()\n",
-        "def pytest_collection_modifyitems(items):\n    raise KeyboardInterrupt\n",
+        pytest.param(
+            "def pytest_collection_modifyitems(items):\n    raise KeyboardInterrupt\n",
+            marks=pytest.mark.nightly,
+        ),
     ],
     ids=["SIGTERM", "Ctrl-C", "exit", "error", "left out", "while collecting"],
 )

@@ -231,7 +231,6 @@ def test_every_report_has_the_pairs_of_the_one_case_that_needed_them(repository:
     assert [extra[name]["pairs"] for name in (ONE, TWO)] == [count, 0]
 
 
-@pytest.mark.nightly  # the gate has its main way
 def test_what_was_faster_by_pairs_is_stored_and_what_was_slower_is_not(stored: Suite):
     commit(stored, 0.008)
     result, outcomes = stored.outcomes(*ONLY, QUICK, "--update-baselines")
@@ -366,7 +365,7 @@ def test_a_known_slowdown_that_pairs_confirm_is_let_pass(stored: Suite):
     assert outcomes[ONE]["judgement"]["known"] == "known"
 
 
-@pytest.mark.nightly  # the gate has the pairs of a self-test in test_selftest.py
+@pytest.mark.nightly  # the gate has pairs of unchanged code in test_selftest.py
 def test_the_slower_step_of_a_self_test_goes_through_pairs(repository: Suite):
     result = repository.run(
         *ONLY, "--dlperf-selftest=20%", QUICK, "--dlperf-tolerance=15%", "--dlperf-runs=3"

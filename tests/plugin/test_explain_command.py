@@ -40,7 +40,6 @@ def test_one_case_is_profiled(suite: Suite, case: str):
     assert {path.parent.name for path in profiled} == {ID}
 
 
-@pytest.mark.nightly  # the gate has its main way
 def test_both_arms_as_json_alone(suite: Suite):
     suite.env(FAKE_STEP_S="0.02", FAKE_PROFILE="0.4")
     done = explained(suite, "--json", "--against=FAKE_STEP_S=0.01 FAKE_PROFILE=0.8", ID)

@@ -112,7 +112,6 @@ def test_launches_alternate_where_both_arms_do_not_fit(repository: Suite):
     assert "CUDA out of memory" in note["message"]
 
 
-@pytest.mark.nightly  # the gate has its main way
 def test_arms_alternate_where_a_rank_works_while_it_waits(repository: Suite):
     """In a later pair as well, and the pairs before it do not count."""
     commit(repository, 0.012)

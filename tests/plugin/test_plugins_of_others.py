@@ -80,7 +80,7 @@ def test_a_rerun_of_an_error_measures_again_and_stores_once(suite: Suite):
     result.stdout.fnmatch_lines(["*2 written to the baselines*", "*2 passed, 1 rerun in *"])
 
 
-@pytest.mark.nightly  # the gate has a rerun of a regression, and of an error
+@pytest.mark.nightly  # the gate has a rerun of a regression
 def test_a_regression_that_a_rerun_skips_is_one(suite: Suite):
     suite.write(TESTS)
     assert suite.run("--update-baselines").ret == 0

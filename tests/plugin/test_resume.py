@@ -135,7 +135,6 @@ def test_cases_that_are_not_selected_or_reached_stay_in_the_file(
     assert launched(cut) == []
 
 
-@pytest.mark.nightly  # the gate has its main way
 def test_what_is_taken_is_judged_by_the_baseline_and_tolerance_of_now(cut: Suite):
     """It had no baseline; one of rates twice as high is stored before the session goes on."""
     cut.env(FAKE_STEP_S=0.005)

@@ -31,11 +31,7 @@ FAULTS = {
 
 @pytest.mark.parametrize(
     "processes",
-    [
-        (1,),
-        # Ranks read apart in test_a_workload_of_ones_own_reads_with_processes_beside_it.
-        pytest.param((1, 2), marks=pytest.mark.nightly),
-    ],
+    [(1,), pytest.param((1, 2), marks=pytest.mark.nightly)],
 )
 def test_every_suite_trains_on_real_data(tmp_path: Path, processes: tuple[int, ...]):
     """In bfloat16; test_planted_in_each_suite.py trains them in float32, on synthetic data."""
@@ -90,7 +86,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> OneSession:
     return run_together(path, tests, "--dlperf-data=data", "--cpus=2", workloads=HERE)
 
 
-@pytest.mark.nightly  # the gate has its main way
+@pytest.mark.nightly  # the gate has suites that read real data
 def test_a_workload_of_ones_own_reads_with_processes_beside_it(own: OneSession):
     measurement = own["right"].measurement
     conditions = measurement["conditions"]

@@ -206,7 +206,6 @@ def test_a_requirement_that_cannot_be_installed_shows_the_last_lines(tmp_path: P
     assert log.exists()
 
 
-@pytest.mark.nightly  # the gate has its main way
 def test_what_has_neither_hash_nor_commit_is_never_found_again(tmp_path: Path):
     package: dict[str, Any] = {
         "metadata": {"name": "n", "version": "1"},
