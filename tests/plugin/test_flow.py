@@ -65,6 +65,7 @@ def test_the_gate(suite: Suite):
     )
 
 
+@pytest.mark.slow
 def test_outcomes_cross_xdist_and_parents_are_measured_once(suite: Suite):
     log = suite.path / "launches"
     suite.env(FAKE_LOG=log, FAKE_WALL_S=0.2)

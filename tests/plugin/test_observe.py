@@ -38,6 +38,7 @@ def test_a_slowdown_is_shown_as_one_and_fails_nothing(suite: Suite):
     assert "regressed (slower): " in skipped.get("message", "")
 
 
+@pytest.mark.slow
 def test_an_error_fails_in_observe_mode_too(suite: Suite):
     suite.run("--update-baselines", "-k", "1n1c", "--dlperf-runs=2")
     suite.env(FAKE_FAIL="*")

@@ -55,6 +55,7 @@ SAID = {
 }
 
 
+@pytest.mark.slow
 def test_each_ends_its_own_case(suite: Suite):
     suite.write(TESTS)
     suite.write_file("faults.py", FAULTS)

@@ -15,7 +15,7 @@ import pytest
 import pytest_dlperf
 from pytest_dlperf.core.wire import RankArguments
 
-pytestmark = pytest.mark.newest
+pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[2]
 LAUNCHER = """

@@ -50,6 +50,7 @@ def test_no_check_imports_another(path: Path) -> None:
     assert not [name for name in imports_of(path) if is_check(name)]
 
 
+@pytest.mark.once
 def test_only_the_findings_know_the_checks() -> None:
     judge = ROOT / "pytest_dlperf"
     importing = {

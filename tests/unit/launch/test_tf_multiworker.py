@@ -45,6 +45,7 @@ def test_every_rank_gets_its_place(tmp_path: Path):
         assert environment["WORLD_SIZE"] == "3"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("last", "status"),
     # Each waits for what is to end.
