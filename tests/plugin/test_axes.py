@@ -95,6 +95,7 @@ def test_an_option_that_is_a_list_and_parametrized_is_a_plain_error(suite: Suite
     result.stdout.fnmatch_lines(["*option tp is a list in the marker, and parametrized as well*"])
 
 
+@pytest.mark.slow
 def test_one_work_for_parametrized_numbers_is_an_error(suite: Suite):
     suite.write(PARAMETRIZED.replace('"depth": 3}', '"depth": 3}, unit="tokens", work=256'))
     _, outcomes = suite.outcomes("--dlperf-runs=1", "-k", "fp32 and B")
@@ -103,6 +104,7 @@ def test_one_work_for_parametrized_numbers_is_an_error(suite: Suite):
         assert "parametrized with numbers, by which the work may" in outcome["judgement"]["reason"]
 
 
+@pytest.mark.slow
 def test_ids_that_become_one_are_a_plain_error(suite: Suite):
     suite.write(PARAMETRIZED.replace('id="B"', 'id="a b-None"'))
     result = suite.run("-k", "fp32")

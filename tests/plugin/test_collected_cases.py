@@ -87,6 +87,7 @@ def test_a_marked_item_that_is_no_case_is_an_error(suite: Suite, extra: tuple[st
     assert suite.run("-k", "plain", *extra).ret == 0
 
 
+@pytest.mark.slow
 def test_an_async_function_is_no_case(suite: Suite):
     suite.write(f"import pytest\n@{MARK}\nasync def test_net(dlperf):\n    dlperf.run()\n")
     result = suite.run()
@@ -94,6 +95,7 @@ def test_an_async_function_is_no_case(suite: Suite):
     result.stdout.fnmatch_lines(["*write def in place of async def*"])
 
 
+@pytest.mark.slow
 def test_ids_that_cannot_be_are_refused_with_what_tells_the_cases_apart(suite: Suite):
     suite.write(
         f"""
@@ -131,6 +133,7 @@ def test_ids_that_cannot_be_are_refused_with_what_tells_the_cases_apart(suite: S
         assert words in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "option", ["--setup-plan", pytest.param("--setup-only", marks=pytest.mark.nightly)]
 )

@@ -198,6 +198,7 @@ def test_net(limit, dlperf):
     assert suite.ours() == []
 
 
+@pytest.mark.slow
 def test_the_end_of_the_session_by_a_test_is_no_success(suite: Suite):
     suite.write(
         f"{HEAD}\n@case('net')\ndef test_net(dlperf):\n    pytest.exit('enough', returncode=0)\n"
@@ -236,6 +237,7 @@ def test_a_folder_that_its_conftest_skips_fails_in_strict_mode_alone(suite: Suit
     )
 
 
+@pytest.mark.slow
 def test_a_skipped_file_without_a_perf_test_is_pytests_own_affair(suite: Suite):
     suite.write(f"{SKIPPED}# pytest-dlperf cannot run this\nNAME = 'dlperf'\n")
     suite.write_file("test_other.py", "def test_other():\n    pass\n")

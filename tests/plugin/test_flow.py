@@ -16,6 +16,7 @@ def junit(suite: Suite) -> dict[str, ElementTree.Element]:
     return {case.get("name", ""): case for case in root.iter("testcase")}
 
 
+@pytest.mark.slow
 def test_without_a_baseline_nothing_is_green(suite: Suite):
     result = suite.run("--dlperf-runs=2", "--junitxml=junit.xml")
     assert result.ret == 0
@@ -142,6 +143,7 @@ def test_a_machine_that_changed_is_not_a_regression(suite: Suite):
     assert suite.verdicts(*three) == {ONE: "regressed"}
 
 
+@pytest.mark.slow
 def test_disturbed_runs_are_repeated_and_never_averaged(suite: Suite):
     suite.env(FAKE_OTHERS=0.5)
     _, outcomes = suite.outcomes("--dlperf-runs=2", "-k", "1n1c")

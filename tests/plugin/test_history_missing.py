@@ -19,12 +19,14 @@ def without(suite: Suite) -> Suite:
     return suite
 
 
+@pytest.mark.slow
 def test_nothing_is_said_where_nobody_asked(without: Suite):
     result = without.run("-k", "1n1c")
     assert result.ret == 0
     result.stdout.no_fnmatch_line("*history*")
 
 
+@pytest.mark.slow
 def test_asked_for_by_name_it_is_an_error_before_anything_runs(without: Suite):
     history = "postgresql://me:geheim@host/db"
     result = without.run("-k", "1n1c", f"--dlperf-history={history}")

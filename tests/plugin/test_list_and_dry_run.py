@@ -91,6 +91,7 @@ def test_a_dry_run_goes_on_after_a_case_without_command(suite: Suite):
     result.stdout.fnmatch_lines(["*# no command: *launcher 'local' starts one rank*"] * 2)
 
 
+@pytest.mark.slow
 def test_a_dry_run_on_hosts_prints_what_each_of_them_runs(suite: Suite):
     result = suite.run("--dlperf-dry-run", "--gpus=16", "--dlperf-hosts=n1:8,n2:8,n3:8")
     assert result.ret == 0

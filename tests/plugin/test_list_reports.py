@@ -87,6 +87,7 @@ def test_every_throughput_cell_has_a_row_filled_or_empty(listed):
     assert set(FILLED) <= set(rows)
 
 
+@pytest.mark.slow
 def test_accuracy_and_time_to_train_need_full_training(listed):
     result, rows = listed
     found = {
@@ -101,6 +102,7 @@ def test_accuracy_and_time_to_train_need_full_training(listed):
     )
 
 
+@pytest.mark.slow
 def test_a_published_number_without_a_case_has_a_row_too(suite: Suite):
     result = suite.run("--dlperf-list", f"--dlperf-baselines={BASELINES}")
     result.stdout.fnmatch_lines(
@@ -111,6 +113,7 @@ def test_a_published_number_without_a_case_has_a_row_too(suite: Suite):
     )
 
 
+@pytest.mark.slow
 def test_chosen_cases_are_listed_alone(suite: Suite):
     """Of a number whose case was not chosen nobody can say that it has none."""
     suite.write(CASES)

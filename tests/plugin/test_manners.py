@@ -94,6 +94,7 @@ def test_two_items_with_one_id_are_a_collection_error(suite: Suite):
     assert "test_net.py" in text
 
 
+@pytest.mark.slow
 def test_a_marker_that_cannot_be_meant_is_an_error_of_its_test(suite: Suite):
     suite.write(
         "import pytest\n"
@@ -212,6 +213,7 @@ def test_what_was_left_out_is_counted_and_said(suite: Suite):
     )
 
 
+@pytest.mark.slow
 def test_a_test_that_swallows_the_failure_still_fails(suite: Suite):
     suite.env(FAKE_FAIL="*")
     suite.write(

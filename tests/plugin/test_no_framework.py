@@ -103,11 +103,13 @@ def test_its_framework_is_a_name_to_select_by(bare: Suite):
     assert sum("::test_net[" in line for line in other.outlines) == 0
 
 
+@pytest.mark.slow
 def test_with_a_framework_it_does_not_run(bare: Suite):
     bare.write(TESTS.replace("framework=None", 'framework="torch"'))
     assert set(bare.verdicts().values()) == {"not-run"}
 
 
+@pytest.mark.slow
 def test_its_steps_are_never_said_to_be_longer(bare: Suite):
     result, outcomes = bare.outcomes("--dlperf-inject=*-1n1c:30%", "-k", "1n1c")
     assert outcomes[ONE]["judgement"]["verdict"] == "error"

@@ -82,6 +82,7 @@ def test_a_case_with_more_than_its_marker_is_measured_in_its_test(
     assert launches(log) == [FOUR, EIGHT, FOUR, EIGHT, *[FOUR.replace("bs4", "bs16")] * 2]
 
 
+@pytest.mark.slow
 def test_where_no_body_is_run_nothing_is_launched(suite: Suite, log: Path):
     suite.run("--setup-plan")
     assert not log.exists()
@@ -245,6 +246,7 @@ def test_a_parent_that_fails_is_launched_once_in_rounds_and_is_a_note(suite: Sui
     assert "speedup-unknown" in problems
 
 
+@pytest.mark.slow
 def test_a_parametrized_case_goes_in_rounds(suite: Suite, log: Path):
     suite.write(
         TESTS

@@ -9,6 +9,7 @@ from tests.helpers.fake_suite import Suite
 ONE = "net-torch-fp32-bs4-1n1c"
 
 
+@pytest.mark.slow
 def test_a_dry_run_prints_the_job_and_asks_nothing(suite: Suite):
     suite.env(SECRET_TOKEN="s3cret", NCCL_DEBUG="INFO")
     words = "--partition=gpu --account='a b'"
@@ -31,12 +32,14 @@ def test_a_dry_run_prints_the_job_and_asks_nothing(suite: Suite):
     assert not (suite.path / ".dlperf").exists()
 
 
+@pytest.mark.slow
 def test_a_list_says_that_no_node_was_asked(suite: Suite):
     result = suite.run("--dlperf-scheduler=slurm", "--dlperf-list")
     assert result.ret == 0
     result.stdout.fnmatch_lines([f"{ONE} *unknown: no node was asked*as a job of slurm"])
 
 
+@pytest.mark.slow
 def test_what_runs_in_a_job_stores_nothing(suite: Suite):
     verdicts = suite.verdicts(
         "--dlperf-scheduler=in-job", "--update-baselines", "--cpus=1", "--dlperf-runs=1"

@@ -63,6 +63,7 @@ def test_a_name_of_no_sink_is_an_error_before_anything_runs(suite: Suite, packag
     assert not (package / ".dlperf").exists()
 
 
+@pytest.mark.slow
 def test_off_clears_the_sinks_of_the_ini_file(suite: Suite, package: Path):
     ini = package / "pytest.ini"
     ini.write_text("[pytest]\naddopts = --dlperf-sink=takes\n")

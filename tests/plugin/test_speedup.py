@@ -109,6 +109,7 @@ def test_a_speedup_over_another_layout_is_not_compared(suite: Suite):
     )
 
 
+@pytest.mark.slow
 def test_a_layout_that_gives_no_speedup_is_a_plain_error(suite: Suite):
     two_ranks(suite, "1n2c")
     result = suite.run()

@@ -229,6 +229,7 @@ def through_json(outcome: Outcome) -> dict[str, Any]:
     return values
 
 
+@pytest.mark.once
 @settings(max_examples=60, deadline=None)
 @given(outcome=OUTCOMES)
 def test_every_outcome_survives_json_and_fits_the_schema(outcome):

@@ -13,7 +13,7 @@ from tests.golden.golden_file import Record, read, write
 from tests.golden.roads import output_of
 from tests.golden.table import counted
 
-pytestmark = pytest.mark.newest
+pytestmark = pytest.mark.once
 
 _SESSIONS = set(map(str, Verdict)) - {str(Verdict.NOT_RUN)}
 _COMPARED = {"passed", "improved", "regressed", "inconclusive"}
@@ -98,7 +98,6 @@ def test_numbers_may_differ_as_other_libraries_round(records) -> None:
         assert len(compared([other], ()).unexplained) == count
 
 
-@pytest.mark.once
 def test_the_file_has_each_part_once_and_the_same_bytes(records, tmp_path) -> None:
     few = records[::97]
     for name in ("one", "other"):

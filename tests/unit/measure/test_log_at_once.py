@@ -59,6 +59,7 @@ def tagged(writer: Writer, order: Callable[[list[int]], list[tuple[int, int]]]) 
     ]
 
 
+@pytest.mark.once
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 9), st.booleans())
 def test_tagged_ranks(seed: int, ranks: int, is_late: bool) -> None:

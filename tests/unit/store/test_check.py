@@ -191,6 +191,7 @@ def tests(store: BaselineStore, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.once
 def test_baselines_without_a_case_are_listed_and_exit_with_1(store, tests, capsys):
     known = baseline(session(), case_id="net-torch-fp32-bs4-1n4c", suite="net")
     store.write(known)
