@@ -246,7 +246,6 @@ def test_a_process_that_may_not_be_ended_spares_no_other(
         not_mine.wait()
 
 
-@pytest.mark.once
 @pytest.mark.newest
 def test_a_descendant_that_may_not_be_ended_spares_no_other():
     """In a process of its own, as all its descendants are ended."""
