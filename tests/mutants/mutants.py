@@ -119,13 +119,13 @@ MUTANTS: Final = (
         "parts are named that no profile and no verdict shows",
         "    is_shown = agrees and _is_change(judged)",
         "    is_shown = True",
-        "tests/unit/judge/test_attribution.py",
+        "tests/unit/judge/explain/test_attribution.py",
     ),
     Mutant(
         "an added call is taken to be like the others of its operator",
         "    counted_ms = statistics.fmean(by_calls[1]) - statistics.fmean(by_calls[0])",
         "    counted_ms = statistics.fmean(by_calls[1])",
-        "tests/unit/judge/test_attribution.py",
+        "tests/unit/judge/explain/test_attribution.py",
     ),
     Mutant(
         "what is slower is not called so",
