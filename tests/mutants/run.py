@@ -22,7 +22,7 @@ from pathlib import Path
 from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What chooses the tests of each environment in its layer.
+#: The options by which the layer of each environment chooses its tests.
 _LAYERS = {
     "newest": ["-m", "not (slow or nightly or once)", "--first-parameters"],
     "torch": ["-m", "not nightly and not long_fault"],
